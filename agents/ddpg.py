@@ -71,7 +71,7 @@ class DDPG:
     seed
         Seed of the first weights, the noise and the batches.
     device
-        Where it computes: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        Device of the computations: ``"cpu"``, ``"cuda"`` or ``"mps"``.
 
     Attributes
     ----------

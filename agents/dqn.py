@@ -126,8 +126,8 @@ class DQNConfig(ReplayConfig):
 class _Judged(NamedTuple):
     """Expected values of transitions, and their errors; each of shape ``(n,)``."""
 
-    losses: Tensor  # what is to be made smaller, with gradients
-    errors: Tensor  # how surprising they were, at least 0
+    losses: Tensor  # losses to minimise, with gradients
+    errors: Tensor  # absolute errors, at least 0
     values: Tensor  # the mean return that was expected
     # several atoms: how likely the return is to lie at one of the ends of the range, or beyond
     edges: Tensor | None = None

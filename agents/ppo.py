@@ -92,9 +92,9 @@ class Batch(NamedTuple):
 
     observations: Tensor  # shape ``(n, *observation_shape)``
     masks: Tensor | None  # shape ``(n, n_actions)``, or ``None``
-    sample: Sample  # what is learned from them
-    values: Tensor  # what the critic expected, shape ``(n,)``
-    valid: Tensor  # which of them are learned from, int64
+    sample: Sample  # training data
+    values: Tensor  # expectation of the critic, shape ``(n,)``
+    valid: Tensor  # indices of the steps to learn from, int64
 
 
 Logged = dict[str, Tensor]

@@ -58,7 +58,7 @@ class Watcher(BaseHTTPRequestHandler):
         finished, status = is_finished(folder), 200
         try:
             text = live_page(folder)
-        except HdrlError as error:  # what fills the folder may begin anew
+        except HdrlError as error:  # the process that fills the folder may start anew
             finished, status = False, 503
             text = page_of_problem(folder, str(error))
         body = (text if finished else text.replace("</head>", f"{RENEWAL}</head>", 1)).encode()

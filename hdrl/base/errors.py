@@ -54,7 +54,7 @@ class ReadError(HdrlError):
     Parameters
     ----------
     problem
-        What was found and what was expected, one line.
+        Found and expected values, one line.
     line
         Line number, counted from 1, where that helps.
     column

@@ -39,7 +39,7 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
         A path or a bare name. A file of that name in the current folder comes first. What comes through a pipe
         (``/dev/stdin``) is kept in a file.
     what
-        What they are, for messages: ``"platform"``.
+        Their kind, for messages: ``"platform"``.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     Yields
     ------
     IO[bytes]
-        What it holds.
+        The open file.
 
     Raises
     ------

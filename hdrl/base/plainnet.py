@@ -21,7 +21,7 @@ class PlainLayers:
 class PlainActor:
     """Actor that gives each action a number; the largest is the best action, the first of equal ones."""
 
-    # what each row of an observation passes alone, to a number for each of its actions; or all numbers of an
+    # layers that each row of an observation passes alone, to a number for each of its actions; or all numbers of an
     # observation together, to one for every action
     layers: PlainLayers
     by_rows: bool = False  # whether rows pass alone

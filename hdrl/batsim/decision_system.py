@@ -37,9 +37,9 @@ class DecisionSystem:
     Parameters
     ----------
     platform, workload
-        What is simulated; the workload's sources are called w0, w1, ... as by Batsim.
+        Machine and jobs; the workload's sources are called w0, w1, ... as by Batsim.
     rule
-        What a policy adds to its job key and its backfilling.
+        Rules of a policy beyond its job key and its backfilling.
 
     Raises
     ------

@@ -71,9 +71,9 @@ class Job:
     description
         Its JSON description.
     state, allocation, storage_mapping
-        Where it is; its hosts, once it has some; machines of storage labels.
+        Its state; its hosts, once it has some; machines of storage labels.
     start_time, stop_time
-        When it started and ended, in seconds, ``None`` before.
+        Dates of its start and its end, in seconds, ``None`` before.
     """
 
     id: str

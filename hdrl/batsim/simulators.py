@@ -51,15 +51,15 @@ class ProtocolSimulator(Closing):
     Parameters
     ----------
     platform, workload
-        What to simulate; every job must fit the platform.
+        Machine and jobs; every job must fit the platform.
     seed
         Seed of what is random in a policy; streams are spawned from it by name.
     folder
-        Where the files of the simulation go; ``None``: they are thrown away.
+        Folder for the files of the simulation; ``None``: they are discarded.
     platform_file
         SimGrid file of the platform; needed if hdrl did not describe the platform itself.
     rule
-        What a policy adds to its job key and its backfilling.
+        Rules of a policy beyond its job key and its backfilling.
 
     Raises
     ------

@@ -60,15 +60,15 @@ class BoardEntry:
     Attributes
     ----------
     name
-        What it is called.
+        Its name.
     origin
         ``classic``, ``shipped``, or what kind of entry it is.
     division
         Its division; classic policies are in all.
     core_minutes
-        What learning took.
+        Core-minutes of its training.
     command
-        What makes its numbers again.
+        Command that reproduces its numbers.
     objective, tail
         The numbers of each window, by task.
     page
@@ -122,7 +122,7 @@ class Refused:
     Attributes
     ----------
     folder, name
-        Where it is, and what it is called.
+        Its folder, and its name.
     reason
         Why.
     page
@@ -370,7 +370,7 @@ def _rows(tasks: Sequence[Named], players: Sequence[BoardEntry]) -> list[BoardRo
         np.concatenate([sign * one.objective[name] for name, sign in zip(names, signs, strict=True)]) for one in there
     ]
     table = np.stack(columns, axis=1)
-    table = np.where(np.isnan(table), np.inf, table)  # what failed comes last
+    table = np.where(np.isnan(table), np.inf, table)  # failed entries come last
     strata = np.concatenate([np.full(len(there[0].objective[name]), place) for place, name in enumerate(names)])
     ranks = np.stack([mean_ranks(row[np.newaxis]) for row in table])
     bootstrap = Bootstrap(strata)

@@ -67,7 +67,7 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
     request
         What `hdrl.bench.replay.answer` takes, as JSON can hold it.
     seconds
-        How long it may take.
+        Time limit, in seconds.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def forbid_writing(folder: str) -> bool:
     Parameters
     ----------
     folder
-        Where it may write: its temporary files.
+        Folder for its temporary files, the only one that it may write.
     """
     call = ctypes.CDLL(None, use_errno=True).syscall
     version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)

@@ -49,11 +49,11 @@ class Defect:
     Attributes
     ----------
     kind
-        What kind of mistake: ``stale`` was true once, ``unchecked`` could not be found out here.
+        Kind of defect: ``stale`` was true once, ``unchecked`` could not be found out here.
     where
         The task or the file.
     text
-        What was found and what was expected, a sentence.
+        Found and expected values, a sentence.
     """
 
     kind: Kind
@@ -68,13 +68,13 @@ class Checked:
     Attributes
     ----------
     name
-        What the entry is called.
+        Name of the entry.
     findings
-        What is wrong; nothing of a true result.
+        Its defects; none of a valid result.
     notes
-        What a reader must know of a result that is not wrong.
+        Notes for readers of a valid result.
     n_replayed
-        How many simulations were repeated.
+        Number of repeated simulations.
     """
 
     name: str
@@ -96,7 +96,7 @@ def check_result(
     Parameters
     ----------
     n_windows
-        How many windows of each task are simulated again, other ones in each check; ``None``: all.
+        Windows of each task that are simulated again, other ones in each check; ``None``: all.
     trust
         Whether a Python file of the entry may run in this process instead of in one of its own.
     message
@@ -111,7 +111,7 @@ def check_result(
     notes: list[str] = []
     found = [*_of_files(result)]
     n_replayed = 0
-    if not found:  # what others have changed is not simulated again
+    if not found:  # results that others have changed are not simulated again
         for name, sha256 in result.card.tasks.items():
             message(name)
             named = _of_task(result, name, sha256)

@@ -37,17 +37,17 @@ class Difficulty:
     task, sha256
         Of which, in which version.
     n_windows, n_classic
-        How many windows there are, and classic policies.
+        Numbers of windows, and of classic policies.
     best
         The classic policy with the best mean rank.
     gap
-        How many times worse than the yardstick it is (geometric mean over the windows that have a ratio).
+        Its ratio to the yardstick, above 1 (geometric mean over the windows that have a ratio).
     share_waiting
         Share of windows in which anybody waits under the baseline.
     agreement
         Kendall's tau between the rankings of the classic policies by even and by odd windows: 1 without noise.
     seconds
-        What all of it took on one core.
+        Time of all measurements on one core, in seconds.
     """
 
     task: str
@@ -235,7 +235,7 @@ def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
     Parameters
     ----------
     folder
-        Where it was written.
+        Folder of the file.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def read_facts(folder: Path = KEPT_IN) -> dict[str, Difficulty]:
     Parameters
     ----------
     folder
-        Where it was written.
+        Folder of the file.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def read_classics(folder: Path = KEPT_IN) -> Mapping[str, Sequence[Classic]]:
     Parameters
     ----------
     folder
-        Where it was written.
+        Folder of the file.
 
     Raises
     ------

@@ -115,7 +115,7 @@ class Named:
     name
         The name of its file.
     task
-        What it says.
+        Contents of its file.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Named:
         changes
             Keys of the sweep that are others.
         metrics
-            What else the tables are to hold.
+            Further metrics of the tables.
         folder
             Folder that paths of candidates start from.
 

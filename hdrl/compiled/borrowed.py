@@ -29,7 +29,7 @@ class Borrowed(Generic[T]):
     arrays
         The tuple; the arrays are contiguous. What it holds may be such tuples again.
     addresses
-        What compiled functions take, and turn into the tuple by what `take_as` returns.
+        Argument of compiled functions; the result of `take_as` turns it into the tuple.
     """
 
     def __init__(self, arrays: T) -> None:

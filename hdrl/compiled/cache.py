@@ -122,7 +122,7 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     - ``prefix``: how its name begins, for instance ``"hdrl-gpu"``.
     - ``sources``: what the code is compiled from: files, and folders of which every Python file counts.
     """
-    if PLAIN_NUMBA:  # what is compiled in either way does not get in the way of the other
+    if PLAIN_NUMBA:  # so that the code of the two ways lies apart
         prefix = f"plain-{prefix}"
     name = f"{prefix}-{source_hash(sources)}"
     parents = cache_parents()

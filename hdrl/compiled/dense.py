@@ -11,7 +11,7 @@ share what is loaded, and a block with all of its layers stays in the nearest ca
     units = new_units(layers, block)                        # once
     units[:8, :n] = ...                                     # for each block: n rows; what is beyond must be finite
     at = forward_of(block)(padded, layers, False, units)    # False: no ReLU after the last layer
-    units[at, :n]                                           # what came out: a number for each row
+    units[at, :n]                                           # the outputs: a number for each row
 
 Widths are filled up to multiples of four with weights that are 0. All sums are made in a fixed order, a product and a
 sum in one operation (`hdrl.compiled.fma`), so that bits are the same on every processor. What comes out for a row

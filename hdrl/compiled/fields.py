@@ -53,8 +53,8 @@ class Role(Enum):
 class Field:
     """An array of a state."""
 
-    dtype: np.dtype[Any]  # what it holds
-    lengths: tuple[str, ...]  # how long it is in each dimension: names of sizes
+    dtype: np.dtype[Any]  # type of its elements
+    lengths: tuple[str, ...]  # its shape: names of sizes
     role: Role  # whose it is
     is_restored: bool = False  # whether an episode begins with the values of date 0 again
     is_heap: bool = False  # whether it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins
@@ -167,9 +167,9 @@ def new_arrays(
     Parameters
     ----------
     given
-        What arrays begin with; all others begin with zeros, heaps empty.
+        Initial contents of arrays; all others begin with zeros, heaps empty.
     n_rows
-        How many environments a batch has; ``None``: one environment, without a leading axis.
+        Number of environments of a batch; ``None``: one environment, without a leading axis.
 
     Raises
     ------

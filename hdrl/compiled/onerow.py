@@ -6,7 +6,7 @@
     turn(weights, widths, by_input)             # once for each change of the weights
     units[:widths[0]] = ...                     # for each row
     at = forward_one(by_input, widths, False, units, active)
-    units[at : at + widths[-1]]                 # what came out
+    units[at : at + widths[-1]]                 # the outputs
 
 What comes out is what `hdrl.compiled.dense.forward_of` finds, to the last bit (of zeros perhaps not the sign): sums are
 made in the same order. Inputs that are 0 are passed over, which are most of them where few of many places are taken;

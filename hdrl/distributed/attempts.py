@@ -32,7 +32,7 @@ class TaskFailed(RuntimeError):
 class Attempted:
     """Result of an attempt at a task."""
 
-    result: Any = None  # what the function returned
+    result: Any = None  # result of the function
     # empty if all went well; else the message of an `HdrlError`, or the traceback of any other exception. (The
     # exceptions themselves need not survive the way between processes.)
     problem: str = ""

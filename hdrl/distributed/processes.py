@@ -189,7 +189,7 @@ def _without_ctrl_c(*, forks: bool = False) -> Iterator[None]:
     comes meanwhile arrives here afterwards.
     """
     if not forks:
-        resource_tracker.ensure_running()  # when it starts within, it unblocks the signal
+        resource_tracker.ensure_running()  # if it starts within, it unblocks the signal
     with _deferred():
         before = _mask(signal.SIG_BLOCK)
         try:

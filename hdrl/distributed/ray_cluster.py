@@ -41,7 +41,7 @@ def run_on_ray(
         one that RAY_ADDRESS names (every Ray job has it), and without it starts one here. Where a
         cluster asks for a token, Ray takes it from ``~/.ray/auth_token`` if RAY_AUTH_MODE is ``token``.
     n_workers
-        How many tasks are worked on at a time; by default as many as the cluster has cores.
+        Number of tasks at a time; by default as many as the cluster has cores.
 
     Raises
     ------

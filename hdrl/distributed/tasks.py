@@ -64,7 +64,7 @@ def run_tasks(
     on
         See `check_place`.
     n_workers
-        How many work at a time: by default as many as there are cores. One local worker is this process itself.
+        Number of workers at a time: by default as many as there are cores. One local worker is this process itself.
     on_result
         Called in this process, in the order in which tasks end.
     describe

@@ -45,11 +45,11 @@ class Window:
     Attributes
     ----------
     workload
-        Which of the workloads, counted from 0.
+        Index of the workload, from 0.
     start
         Number of jobs that are submitted before the first one of the window.
     n_jobs
-        How many jobs.
+        Number of jobs.
     """
 
     workload: int
@@ -119,7 +119,7 @@ def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int
     Parameters
     ----------
     name
-        What the workload is called, for messages.
+        Name of the workload, for messages.
 
     Raises
     ------

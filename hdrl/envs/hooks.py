@@ -39,7 +39,7 @@ class Hooks:
         options
             Those of ``_option_names`` that were given.
         rows
-            Which rows are going to begin.
+            Rows that are going to begin.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Hooks:
         Parameters
         ----------
         ended
-            Which of all rows, at least one.
+            Mask of the ended rows, at least one.
 
         Returns
         -------

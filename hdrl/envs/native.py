@@ -60,15 +60,15 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
     action_space
         The space of one row's action, a `gymnasium.spaces.Discrete` that begins with 0.
     autoreset_mode
-        When a row whose episode has ended begins the next one: ``NEXT_STEP`` at the next step, whose action is ignored
-        (reward 0); ``SAME_STEP`` at once, what the episode ended with is in ``info["final_obs"]`` and
+        Date at which a row whose episode has ended begins the next one: ``NEXT_STEP`` at the next step, whose action is
+        ignored (reward 0); ``SAME_STEP`` at once, what the episode ended with is in ``info["final_obs"]`` and
         ``info["final_info"]`` then; ``DISABLED`` by `reset` with ``options={"reset_mask": ...}``.
     copy
         Whether `reset` and `step` return copies. Without, they return the batch's own buffers, which the next step
         overwrites.
     n_threads
-        How many threads share the rows. Results do not depend on it. The threads that help keep a core each busy for
-        some milliseconds after a step, waiting for the next one, before they go to sleep.
+        Number of threads that share the rows. Results do not depend on it. The threads that help keep a core each busy
+        for some milliseconds after a step, waiting for the next one, before they go to sleep.
 
     Attributes
     ----------

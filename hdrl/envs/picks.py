@@ -51,12 +51,12 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
     Parameters
     ----------
     n_jobs, start, part
-        Which windows of the load, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the load, see `hdrl.envs.episodes.plan_episodes`.
 
     Attributes
     ----------
     n_rows, n_features
-        How many items are seen, and how many numbers of each.
+        Number of visible items, and of features of each.
     objective, sign
         The metric that an episode is for, and 1 where more of it is better, else -1.
     """

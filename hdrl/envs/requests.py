@@ -103,7 +103,7 @@ def checked_count(name: str, value: object, *, or_else: str = "") -> int:
     value
         A whole number of at least 1.
     or_else
-        What else it could be, for the message.
+        Alternative value, for the message.
 
     Raises
     ------

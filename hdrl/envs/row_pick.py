@@ -42,7 +42,7 @@ class RowLayout:
     low, high
         Bounds of all values.
     n_per_row
-        How many actions each row has: action ``k * n_rows + i`` is the ``k``-th of row ``i``.
+        Number of actions of each row: action ``k * n_rows + i`` is the ``k``-th of row ``i``.
     """
 
     n_rows: int

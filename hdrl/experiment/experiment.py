@@ -68,11 +68,11 @@ class RunResult:
     folder
         Its folder.
     plan
-        What it was, that of its last run if there are several.
+        Its plan, that of its last run if there are several.
     runs
         Its runs; none if a training was stopped before its end.
     training
-        What the training has come to; ``None`` if nothing was trained.
+        Result of the training; ``None`` if nothing was trained.
     """
 
     folder: Path
@@ -115,7 +115,7 @@ def run_experiment(
     resumes
         Whether to resume the training in the folder.
     on
-        Where several workers of a training live: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
+        Location of several workers of a training: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
     hdeeprm_model
         Whether ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
 

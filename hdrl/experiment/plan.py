@@ -33,7 +33,7 @@ class Plan(Generic[Asked]):
     setting
         Their setting.
     machine, loads
-        What is simulated.
+        Inputs of the simulation.
     out
         The folder of the results.
     """
@@ -57,7 +57,7 @@ class RunPlan(Plan[OptionsFile]):
     Attributes
     ----------
     agent
-        What decides or learns; its Python file has been run, and is not run again.
+        Agent that decides or learns; its Python file has been run, and is not run again.
     """
 
     agent: AgentChoice

@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 class LearningLog:
     """Numbers that a training leaves, one after the other."""
 
-    name: str  # what they are, in the plural
+    name: str  # name of the quantity, in the plural
     file: str  # the file with a number per line
     # table and column of a training that still runs, or was cut off, before it wrote that file
     table: str

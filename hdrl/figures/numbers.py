@@ -42,7 +42,7 @@ _TIME_UNITS = ((400.0, 1.0, "s"), (4 * 3600.0, 60.0, "min"), (5 * 86400.0, 3600.
 class Form:
     """Format of the numbers of one row."""
 
-    divisor: float  # what the numbers are divided by first
+    divisor: float  # divisor of the numbers
     unit: str  # the unit then, empty for pure numbers
     decimals: int  # digits after the point
 

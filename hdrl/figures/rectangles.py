@@ -43,11 +43,11 @@ def draw_rectangles(
     palette
         Red, green and blue of each colour from 0 to 1, shape ``(n_colours, 3)``.
     n_parts
-        How many axes share the height of the figure.
+        Number of axes that share the height of the figure.
     borders
         Whether shapes have white borders.
     min_opacity
-        How opaque at least a pixel of the image is that something covers: what is rare must not vanish.
+        Least opacity of a covered pixel of the image: rare things must not vanish.
     """
     if len(colour) <= MAX_SHAPES:
         _shapes(ax, x, y, palette[colour], borders=borders)
@@ -101,7 +101,7 @@ def coverage(
     layer
         In which of several pictures each rectangle is, shape ``(n,)``; in the only one by default.
     extent
-        What lies at the left and the right end of the picture, and at its first and last row; a first end may be
+        Coordinates of the left and the right end of the picture, and of its first and last row; a first end may be
         above the last. Pixels from 0 on by default.
 
     Returns
@@ -123,7 +123,7 @@ def coverage(
     np.cumsum(result, axis=1, out=result)
     np.cumsum(result, axis=2, out=result)
     picture = result[:, :n_rows, :n_columns]
-    picture[np.abs(picture) < 1e-9] = 0.0  # what rounding leaves of a sum that is zero
+    picture[np.abs(picture) < 1e-9] = 0.0  # rounding errors of a sum that is zero
     return picture
 
 
@@ -163,7 +163,7 @@ def painted(
     palette
         Red, green and blue of each colour from 0 to 1, shape ``(n_colours, 3)``.
     extent
-        What lies at the ends of the picture, as in `coverage`.
+        Coordinates of the ends of the picture, as in `coverage`.
 
     Returns
     -------

@@ -72,7 +72,7 @@ def default_look(**settings: object) -> Iterator[None]:
     Parameters
     ----------
     **settings
-        What differs from the defaults; two underscores stand for a dot.
+        Changes of the defaults; two underscores stand for a dot.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def save(figure: Figure, path: str | Path) -> None:
     picture = io.BytesIO()
     with (
         default_look(svg__hashsalt="hdrl", svg__fonttype="none", pdf__fonttype=42),
-        np.errstate(all="ignore"),  # what is off the scale is not drawn
+        np.errstate(all="ignore"),  # values off the scale are not drawn
     ):
         figure.savefig(picture, format=chosen, dpi=DPI, metadata=undated)
     with atomic_write_bytes(path) as out:

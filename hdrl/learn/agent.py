@@ -39,7 +39,7 @@ class Acted(NamedTuple):
     actions
         Shape ``(n,)``, int64; of a Box, shape ``(n, n_actions)``, floating point.
     stored
-        What the algorithm wants to find in its batch again, by name; the first axis of each is ``n``.
+        Values that the algorithm needs in its batch again, by name; the first axis of each is ``n``.
     """
 
     actions: Tensor
@@ -93,10 +93,10 @@ class Agent(abc.ABC):
     config, generator
         As given.
     device
-        Where the networks are. What `act`, `learn` and `probabilities` are given lies there, and so may what they
-        return; the generator stays on the CPU.
+        Device of the networks. The arguments of `act`, `learn` and `probabilities` lie there, and so may their results;
+        the generator stays on the CPU.
     n_updates
-        How often `learn` was called.
+        Number of calls of `learn`.
     listener
         Is called at its decisions and after it has learned; ``None``: there is none.
 
@@ -156,7 +156,7 @@ class Agent(abc.ABC):
         observations
             Shape ``(n, *observation_shape)``, float32.
         mask
-            Which actions are legal, shape ``(n, n_actions)``, bool, at least one in each row; ``None``: all of them.
+            Mask of the legal actions, shape ``(n, n_actions)``, bool, at least one in each row; ``None``: all of them.
         explore
             Whether to choose as in training; else the best action.
         """

@@ -44,11 +44,11 @@ class Checkpoint:
     config
         Its settings, as JSON.
     observation_space, action_space
-        What it was made for, as JSON (`hdrl.learn.spaces.space_as_json`).
+        Spaces of the agent, as JSON (`hdrl.learn.spaces.space_as_json`).
     agent
         What `hdrl.learn.agent.Agent.state_dict` returned.
     environment
-        What it was trained on, as JSON: for instance ``{"id": "hdrl/JobPick-v0", "arguments": {...}}``.
+        Environment of the training, as JSON: for instance ``{"id": "hdrl/JobPick-v0", "arguments": {...}}``.
     training
         What `hdrl.learn.train.Trainer.state_dict` returned, without the agent; empty in a model that is only to be
         used.
@@ -95,7 +95,7 @@ def checkpoint_of(
     Parameters
     ----------
     algorithm
-        What its class is found by.
+        Name by which its class is found.
     training
         What `hdrl.learn.train.Trainer.state_dict` returned; ``None``: the training cannot be resumed.
     notes

@@ -40,9 +40,9 @@ class Interaction:
     Attributes
     ----------
     observations
-        What is seen now, shape ``(num_envs, *observation_shape)``, float32. Valid until the next step.
+        Present observations, shape ``(num_envs, *observation_shape)``, float32. Valid until the next step.
     mask
-        Which actions are legal now, shape ``(num_envs, n_actions)``, bool, at least one in each row; or ``None``: all.
+        Mask of the legal actions, shape ``(num_envs, n_actions)``, bool, at least one in each row; or ``None``: all.
     episodes
         Episodes that have ended since the list was emptied, in the order of time, then of environments.
 

@@ -17,7 +17,7 @@ class Finals:
     Attributes
     ----------
     rows
-        Which environments, shape ``(k,)``, int64.
+        Indices of the environments, shape ``(k,)``, int64.
     observations
         Shape ``(k, *observation_shape)``, float32.
     masks
@@ -44,7 +44,7 @@ class Outcome:
         Shape ``(n,)``, bool; false where the environment began a new episode and ignored the action: that is no
         transition.
     finals
-        Where episodes ended and the next observation is of another episode already; else ``None``.
+        Last observations of ended episodes whose next observation is of another episode already; else ``None``.
     exact_rewards
         The rewards as the environments gave them, shape ``(n,)``, float64; ``None`` if they were not kept.
     """

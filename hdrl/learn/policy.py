@@ -101,7 +101,7 @@ def send_back(
     seen
         Observations and masks, as in `hdrl.learn.networks.ActorCritic.logits`.
     index
-        Which of them are learned from, each at most once, shape ``(k,)``, int64.
+        Indices of the rows to learn from, each at most once, shape ``(k,)``, int64.
     actor_loss
         From their logits to the loss of the actor, or to ``None``: the gradients are of no use. ``None``: only the
         critic learns.

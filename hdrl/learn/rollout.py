@@ -24,9 +24,9 @@ class Steps:
     Attributes
     ----------
     observations
-        What was seen before each step, shape ``(n_steps, n_envs, *observation_shape)``, float32.
+        Observations before each step, shape ``(n_steps, n_envs, *observation_shape)``, float32.
     masks
-        Which actions were legal, shape ``(n_steps, n_envs, n_actions)``, bool, or ``None``: all.
+        Masks of the legal actions, shape ``(n_steps, n_envs, n_actions)``, bool, or ``None``: all.
     actions
         Shape ``(n_steps, n_envs)``, int64.
     rewards
@@ -36,11 +36,11 @@ class Steps:
     valid
         Shape ``(n_steps, n_envs)``, bool; false where there was no transition, which must not be learned from.
     stored
-        What the agent gave when it acted, each of shape ``(n_steps, n_envs, ...)``.
+        Values that the agent stored when it acted, each of shape ``(n_steps, n_envs, ...)``.
     last_observations, last_masks
-        What was seen after the last step, first axis ``n_envs``.
+        Observations and masks after the last step, first axis ``n_envs``.
     scale
-        What the rewards have been divided by.
+        Divisor of the rewards.
     finals
         The last observations of episodes where the next row already belongs to another episode: pairs of a
         step's index and its `hdrl.learn.memory.Finals`.
@@ -88,7 +88,7 @@ class Rollout(Memory):
     n_steps
         Steps of each environment in a batch, at least 1.
     scale
-        What the rewards of a batch are divided by, once it has seen them; ``None``: they stay as they are.
+        Divisor of the rewards of a batch, once it has seen them; ``None``: they stay as they are.
     """
 
     def __init__(self, n_steps: int, scale: RewardScale | None = None) -> None:

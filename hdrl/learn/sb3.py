@@ -74,7 +74,7 @@ class RowPolicy(MaskableActorCriticPolicy):
         Units of the hidden layers that each row passes, ``[32, 16, 8]`` by default; the critic has layers of its own
         of the same widths, and takes the mean of the rows.
     activation_fn
-        What follows them, ``torch.nn.ReLU`` by default.
+        Activation after them, ``torch.nn.ReLU`` by default.
 
     Raises
     ------

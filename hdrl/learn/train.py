@@ -35,7 +35,7 @@ class Iteration:
         The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment reported
         of each.
     losses
-        What learning logged, by name: means over the batches of the iteration.
+        Logged values of learning, by name: means over the batches of the iteration.
     """
 
     number: int
@@ -61,7 +61,7 @@ class TrainingLoop(abc.ABC):
     Attributes
     ----------
     agent
-        Who is trained.
+        Agent to train.
     n_threads
         Threads of torch while training; ``None``: as many as it has.
     n_iterations, n_steps

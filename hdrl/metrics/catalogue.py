@@ -19,9 +19,9 @@ class MetricInfo:
     unit
         Its unit; ``"1"`` for a pure number.
     formula
-        How it is computed, in words and symbols.
+        Its formula, in words and symbols.
     source
-        Where the definition comes from.
+        Source of the definition.
     lower_is_better
         ``True`` or ``False``; ``None`` where a comparison says nothing by itself.
     is_of_whole_run

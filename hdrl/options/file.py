@@ -187,7 +187,7 @@ class OptionsFile(PlacedBlock):
             *blocks, name = key.split(".")
             block = data
             for inner in blocks:
-                block = block.get(inner) or {}  # what a file may leave out
+                block = block.get(inner) or {}  # the block may be missing
             if block.get(name) is not None and Path(block[name]).is_absolute():
                 block[name] = Path(block[name]).name
         return data

@@ -59,8 +59,8 @@ class Problem:
     """The first thing that is wrong with a value."""
 
     path: str  # where: ``clusters[0].nodes``; empty for the whole
-    text: str  # what was found and what was expected, the place included
-    n_more: int  # how many other places are wrong
+    text: str  # found and expected values, the place included
+    n_more: int  # number of further errors
 
     def __str__(self) -> str:
         """Return the line."""

@@ -60,9 +60,9 @@ class Compared:
     folder: Path
     result: Comparison  # its tables and verdicts
     metric: str  # the metric that everything is about
-    infos: Mapping[str, MetricInfo]  # what metrics mean
-    sweep: Mapping[str, Any]  # what was compared
-    identity: Identity  # what makes it what it is: hashes and versions
+    infos: Mapping[str, MetricInfo]  # definitions of the metrics
+    sweep: Mapping[str, Any]  # the compared sweep
+    identity: Identity  # its identity: hashes and versions
 
     @property
     def confidence(self) -> float:

@@ -85,7 +85,7 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
     names
         A name for each run; those of the folders by default.
     **choices
-        What the figure lets choose (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
+        Choices of the figure (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
     """
     if not folders:
         raise OptionsError(f"{name} needs a folder to show")

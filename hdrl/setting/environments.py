@@ -118,8 +118,8 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         Parameters
         ----------
         window
-            Which items an episode holds: ``n_jobs``, ``part`` (first, and one after the last) and ``start``
-            (``"random"`` or ``"consecutive"``); ``None``: all, in every episode.
+            Items of an episode: ``n_jobs``, ``part`` (first, and one after the last) and ``start`` (``"random"`` or
+            ``"consecutive"``); ``None``: all, in every episode.
         """
         return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
 
@@ -217,7 +217,7 @@ class Index:
     Attributes
     ----------
     names
-        What the weights are called; as many as there are features.
+        Names of the weights; as many as there are features.
     start
         The weights by hand, of the same order: where a search begins, and what trained ones are held against.
     sigma
@@ -259,5 +259,5 @@ class Indexed(ABC, Generic[MachineT, LoadT]):
         arguments
             Arguments of the environment; `EnvironmentSpec.objective` says what the objective is.
         n_threads
-            How many threads share the simulations; results do not depend on it.
+            Number of threads that share the simulations; results do not depend on it.
         """

@@ -125,7 +125,7 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         options
             Options or a sweep of this setting, for further choices about simulations; ``None``: the defaults.
         folder
-            Where a simulator outside leaves its files.
+            Folder for the files of a simulator outside.
 
         Raises
         ------
@@ -202,9 +202,9 @@ class PolicyBook(ABC):
         Parameters
         ----------
         module
-            What came of running the file.
+            Module that running the file made.
         suffix
-            What followed its name: ``"+easy"``; empty if nothing did.
+            Suffix of its name: ``"+easy"``; empty if there is none.
 
         Raises
         ------
@@ -255,8 +255,8 @@ class Measures(Generic[TraceT]):
     Parameters
     ----------
     metrics
-        What every metric means and is for (`hdrl.metrics.with_roles`), in the order in which they are computed. One
-        is ``n_jobs``, the number of items, and at least one is compared.
+        Definition and role of every metric (`hdrl.metrics.with_roles`), in the order in which they are computed. One is
+        ``n_jobs``, the number of items, and at least one is compared.
     compute
         Returns every metric of a simulation by name; NaN where there is no number. By default the metrics of all
         tasks, `hdrl.metrics.TASK_METRICS`.
@@ -304,11 +304,11 @@ class View:
     Parameters
     ----------
     unit_word
-        What a unit of its machines is called in pictures, in the singular.
+        Name of a unit of its machines in pictures, in the singular.
     files
-        What a run folder holds of a Trace; without the first file a folder is no run.
+        Files of a run folder that are written from a Trace; without the first file a folder is no run.
     figures
-        What can be drawn of its runs, by name; ``None``: what can be drawn of all tables.
+        Figures of its runs, by name; ``None``: those of all tables.
     """
 
     def __init__(
@@ -346,17 +346,17 @@ class Setting(Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
     name
         Its name, as options say it.
     title
-        What it is about, in a few words.
+        Its subject, in a few words.
     inputs
         Its options, and the machines and loads that they ask for.
     simulator
-        What happens on a machine when policies decide.
+        Simulation on a machine when policies decide.
     policies
         Its policies.
     measures
         Its metrics.
     view
-        What its run folders hold, and what can be drawn of them.
+        Files of its run folders, and their figures.
     environments
         Its environments by the names that options give them; the first is the default.
     """

@@ -38,7 +38,7 @@ class SettingCheck:
     Attributes
     ----------
     name
-        What is checked: ``"machine"``, ``"simulation of fcfs"``.
+        Subject of the check: ``"machine"``, ``"simulation of fcfs"``.
     """
 
     name: str

@@ -193,9 +193,9 @@ class Flow:
     Attributes
     ----------
     latency_s
-        What is left to wait before any work is done.
+        Latency still to wait before any work is done.
     flowing
-        Whether it can work, that is whether its latency is paid.
+        Whether it can work: its latency is paid.
     rate
         Work per second, of the one unit that it has to do.
     demands, machines
@@ -205,7 +205,7 @@ class Flow:
     row
         Its row in the engine's table, -1 while it stands still.
     remains
-        What remains of its work while it stands still.
+        Remaining work while it stands still.
     """
 
     __slots__ = (

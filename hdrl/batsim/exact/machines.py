@@ -38,7 +38,7 @@ class BatsimMachine:
     Attributes
     ----------
     since, spent
-        When its state changed for the last time, and how long it has been in each state; `Machines` has the unit.
+        Date of the last change of its state, and its time in each state; `Machines` has the unit.
     """
 
     def __init__(

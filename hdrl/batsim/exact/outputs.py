@@ -130,7 +130,7 @@ class JobTimes:
     Attributes
     ----------
     finish_s, waiting_s, turnaround_s
-        When it ended, how long it waited, and both waiting and running.
+        Date of its end, its wait, and the sum of wait and run.
     stretch
         Turnaround per second of run time; it may be off by some units in the last place that are not printed.
     """
@@ -161,7 +161,7 @@ class Outputs:
     jobs, machine_states, pstate_changes, energy
         Lines so far, without the header.
     totals
-        What the schedule file sums up.
+        Sums for the schedule file.
     consumed_j
         Energy from the first submission to the last end of a job.
     """

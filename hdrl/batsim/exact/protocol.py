@@ -118,7 +118,7 @@ def _with_id(value: Any, job_id: str) -> Any:
 class SchedulerRequest:
     """A request of the scheduler."""
 
-    timestamp_s: float  # when it is to be applied
+    timestamp_s: float  # date at which it is to be applied
     kind: str  # its type, as in the protocol
     data: dict[str, Any]  # its data, with the members that this type needs
 

@@ -95,7 +95,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
     n_jobs
         Jobs of an episode; by default 256 to 512.
     objective
-        What is scored: a name of `envs.dissertation.SCORES`.
+        Score of an episode: a name of `envs.dissertation.SCORES`.
     reward
         ``"sigmoid"`` (the default), ``"episodic"``, ``"running"`` or ``"corrected"``.
     sigmoid_scale
@@ -107,8 +107,8 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         An order of jobs, or several, whose choices among the jobs seen `guide_actions` tells: names of
         `envs.dissertation.GUIDES`. Of several, each episode takes the one with the best objective on its jobs.
     errors
-        What the original gets wrong and is reproduced, names of `envs.dissertation.ERRORS`; ``None``: all but
-        ``true_run_times``. Those that concern its baselines alone change nothing here.
+        Errors of the original to reproduce, names of `envs.dissertation.ERRORS`; ``None``: all but ``true_run_times``.
+        Those that concern its baselines alone change nothing here.
 
     Raises
     ------

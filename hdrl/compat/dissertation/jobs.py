@@ -52,7 +52,7 @@ class NodeJobs:
     memory: FloatArray
     user: FloatArray
     group: FloatArray
-    # what shares are of: the longest run time of the log, and the largest of date, number, memory, user and group
+    # 100 % of the shares: longest run time of the log, and largest of date, number, memory, user and group
     longest_s: float
     largest: Mapping[str, float]
 

@@ -97,7 +97,7 @@ _ABSENT = 1.0
 class DissertationOutcome:
     """Outcome of the jobs of a window."""
 
-    start_s: FloatArray  # when each job was started, -1 for those that never were; shape ``(n_jobs,)``
+    start_s: FloatArray  # start of each job in seconds, -1 for those that never were; shape ``(n_jobs,)``
     scores: Mapping[str, float]  # its means by the names of `SCORES`
 
     @property
@@ -258,7 +258,7 @@ def play_baseline(
     Parameters
     ----------
     windows
-        Which of them, each on an empty machine.
+        Windows to play, each on an empty machine.
     backfills
         Whether others may overtake a chosen job that does not fit.
     seed

@@ -57,8 +57,8 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     num_envs, machine, load, n_jobs, start, part, autoreset_mode, copy, n_threads
         See `hdrl.settings.gpu.envs.env.GpuClusterVectorEnv`.
     errors
-        What the original gets wrong and is reproduced, names of `hdrl.compat.drl_gpu.playing.ERRORS`; ``None``: all.
-        Those that concern its baselines and tables alone change nothing here.
+        Errors of the original to reproduce, names of `hdrl.compat.drl_gpu.playing.ERRORS`; ``None``: all. Those that
+        concern its baselines and tables alone change nothing here.
 
     Raises
     ------

@@ -67,13 +67,13 @@ FLOPS_PER_GPU_S = 1e12
 class SecondsOutcome:
     """Table row of a run."""
 
-    # how many jobs there are, and how many ended
+    # numbers of jobs, and of those that ended
     n_jobs: int
     n_done: int
     # mean completion time: of those that ended, or of all that arrived, up to the end of the run where they did not
     mean_jct_s: float
     utilization: float  # share of the GPU time that jobs that ended held
-    makespan_s: float  # when the last one ended
+    makespan_s: float  # end of the last job, in seconds
 
 
 def read_errors(errors: Iterable[str] | None) -> frozenset[str]:

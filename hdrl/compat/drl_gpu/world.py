@@ -71,7 +71,7 @@ class Seconds(NamedTuple):
     # The queue, and the running jobs by their ends
     queue: Annotated[Ints, own(np.int64, "n_jobs")]
     running: Annotated[NDArray[np.void], own(SLOT_DTYPE, "n_jobs", is_heap=True)]
-    waiting_of: Annotated[Ints, own(np.int64, "n_widths")]  # how many wait of each number of GPUs
+    waiting_of: Annotated[Ints, own(np.int64, "n_widths")]  # number of waiting jobs by number of GPUs
     # The cluster, and the time at which it is and ends
     idle: Annotated[Ints, own(np.int64, "n_types")]
     counts: Annotated[Ints, own(np.int64, "n_counts")]

@@ -36,7 +36,7 @@ NO_JOB = -1
 class _Lane:
     """Workers that go through configurations, one after the other, and again."""
 
-    number: int  # which lane
+    number: int  # number of the lane
     # its configurations: from this one to the one before that
     first: int
     end: int
@@ -44,7 +44,7 @@ class _Lane:
     n_visits: int = 0
     n_done: int = 0
     n_explored: int = 0  # steps in which it has explored, in all visits
-    last: int = NO_JOB  # which configuration it has visited last
+    last: int = NO_JOB  # configuration of its last visit
     # virtual time: now, and when the visit began
     now_s: float = 0.0
     began_s: float = 0.0
@@ -71,7 +71,7 @@ class ConfigurationTrainer(TrainingLoop):
     Parameters
     ----------
     agent
-        What all agents are like at first. After each iteration it has the weights that were learned last.
+        Initial agent of all workers. After each iteration it has the weights that were learned last.
     make_envs
         Makes a number of environments, of the k-th of n configurations if these are given.
     n_envs
@@ -79,9 +79,9 @@ class ConfigurationTrainer(TrainingLoop):
     options
         Whose weights an agent begins with, how long visits are, and how the work is shared.
     points
-        Where the configurations lie among one another.
+        Coordinates of the configurations.
     where
-        Where the options come from, for messages.
+        Source of the options, for messages.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class ConfigurationTrainer(TrainingLoop):
         self._lanes = [_Lane(number, cuts[number], cuts[number + 1]) for number in range(n_lanes)]
         self._learned: dict[int, dict[str, Any]] = {}
         self._place: contextlib.ExitStack | None = None
-        self._trainer_of(self._lanes[0]).close()  # what cannot be trained is refused before anything is written
+        self._trainer_of(self._lanes[0]).close()  # impossible trainings are refused before anything is written
         self.interaction = Interaction(make_envs(self._n_envs))
 
     def _check(self, n_envs: int) -> None:

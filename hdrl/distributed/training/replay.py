@@ -22,11 +22,11 @@ from hdrl.learn.scaling import RewardScale
 class Chunk:
     """Some steps of an actor."""
 
-    number: int  # which actor
-    # what was seen and chosen in each step: observations, mask, actions
+    number: int  # number of the actor
+    # data of each step before its outcome: observations, mask, actions
     choices: tuple[tuple[Tensor, Tensor | None, Tensor], ...]
-    outcomes: tuple[Outcome, ...]  # what it led to
-    # how surprising the steps were, in the order in which `places_of` names them; empty: not known
+    outcomes: tuple[Outcome, ...]  # outcomes of the steps
+    # errors of the predictions for the steps, in the order in which `places_of` names them; empty: not known
     errors: Tensor | None = None
 
     def as_plain(self) -> dict[str, Any]:

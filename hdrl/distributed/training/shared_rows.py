@@ -109,7 +109,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
     make_envs
         Makes a number of environments. On Ray it is sent to the workers.
     n_workers
-        How many share the rows evenly.
+        Number of workers that share the rows evenly.
     on
         ``"local"``: all in this process; ``"ray"`` or ``"ray:<address>"``: each in its own.
     """

@@ -41,9 +41,9 @@ def shared_config(config: C, options: DistributedOptions, where: str) -> C:
     config
         The settings of all workers together.
     options
-        How many there are. By ``apex`` nothing is shared: one learner has all of it.
+        Number of workers. By ``apex`` nothing is shared: one learner has all of it.
     where
-        Where they come from, for messages.
+        Source of the options, for messages.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class Candidate:
     name: str  # unique in tables
     policy: str = ""  # name of a policy; empty for files
     files: tuple[str, ...] = ()  # a Python file or C++ scheduler (one), or a model per seed
-    suffix: str = ""  # what follows a Python file that defines a priority: ``"+easy-low_power"``
+    suffix: str = ""  # suffix of a Python file that defines a priority: ``"+easy-low_power"``
     sha256: tuple[str, ...] = ()  # hash of each file
     n_seeds: int = 1  # seeds to run it with
     agent_files: tuple[str, ...] = ()  # agent files that the user has named for models

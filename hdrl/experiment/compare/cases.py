@@ -36,12 +36,12 @@ class Case:
     workload: str  # name of the workload, or of the load of generated sequences
     source: int  # index of the workload; -1 if the sequence is generated
     window: int  # number of the window within its workload
-    first_job: int  # how many jobs of the workload are submitted before the window
+    first_job: int  # number of jobs of the workload that are submitted before the window
     n_jobs: int  # jobs that count
     # jobs before and after them that are simulated and do not count
     warm_up: int = 0
     follow_up: int = 0
-    # what a generated sequence is made with
+    # parameters of a generated sequence
     load: float = 0.0
     seed: int = 0
 

@@ -65,11 +65,11 @@ class HeldOutRow:
 class HeldOut:
     """Results of all three protocols."""
 
-    folder: Path  # where the comparisons are, a folder each, and `RESULT_FILE`
+    folder: Path  # folder of the comparisons, a folder each, and of `RESULT_FILE`
     baseline: str  # the best heuristic
     metric: str
     rows: tuple[HeldOutRow, ...]
-    cautions: tuple[str, ...]  # what the comparisons warn of, and where a mean wins and a tail loses
+    cautions: tuple[str, ...]  # cautions of the comparisons, and where a mean wins and a tail loses
     confidence: float  # share of intervals that would hold the true value
 
 

@@ -23,8 +23,8 @@ PROVENANCE_FILE = "provenance.json"
 class Scope:
     """Size of a comparison."""
 
-    n_cases: int  # how many cases candidates are judged by; those with higher numbers choose the baseline
-    n_points: int  # how many points there are
+    n_cases: int  # number of cases that judge candidates; those with higher numbers choose the baseline
+    n_points: int  # number of points
     may_grow: bool  # whether a baseline that is chosen may come on top
 
 
@@ -136,7 +136,7 @@ class UnfinishedComparison:
     """State of an unfinished comparison."""
 
     points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
-    scope: Scope | None  # how much there is to do; ``None``: not known
+    scope: Scope | None  # size of the comparison; ``None``: not known
     is_worked_on: bool | None  # whether a process works on it; ``None``: not known
 
 

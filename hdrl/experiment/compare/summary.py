@@ -48,7 +48,7 @@ class Measured:
     # by candidate and metric, an array of shape ``(n_windows, n_seeds)``
     values: Mapping[str, Mapping[str, FloatArray]]
     is_failed: Mapping[str, NDArray[np.bool_]]  # by candidate, where it could not be simulated to its end, same shape
-    metrics: Mapping[str, MetricInfo]  # what every metric means
+    metrics: Mapping[str, MetricInfo]  # definition of every metric
     unrun: Sequence[str]  # metrics that count items which were not brought to an end
     # names of the workloads that are logs: those that are generated are not drawn from any population
     logs: Sequence[str] = ()

@@ -41,13 +41,13 @@ class Claim:
     # its place in the table
     row: str
     column: str
-    kind: Kind  # what is claimed of the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side
+    kind: Kind  # kind of the claim about the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side
     # the number and the ends of its interval, as they were found; NaN where there is none
     value: float
     low: float = math.nan
     high: float = math.nan
     tolerance: float = 0.0  # of a value: by how much a result may differ from it, not negative
-    # how many trainings its mean is over, and their standard deviation; 0 and NaN if it is no mean of trainings
+    # number of trainings of its mean, and their standard deviation; 0 and NaN if it is no mean of trainings
     n: int = 0
     deviation: float = math.nan
     null: float | None = None  # the number if there were no effect; ``None`` for what is no effect
@@ -104,8 +104,8 @@ class Difference:
     # its place in the table, with the column
     row: str
     column: str
-    kind: Kind  # which claim of it
-    # what is claimed and what came out, in words
+    kind: Kind  # kind of the violated claim
+    # claimed and found values, in words
     claimed: str
     found: str
     gap: float | None = None  # by how much the numbers differ; ``None`` where no number came out, or a side is claimed
@@ -251,11 +251,11 @@ def count_words(claims: Sequence[Claim]) -> str:
 class NullTest:
     """Result of putting the baseline in place of the claimed candidate."""
 
-    n_effects: int  # how many effects are claimed
+    n_effects: int  # number of claimed effects
     passing: tuple[Claim, ...]  # the effects that would still be found, without any
-    by_sign_alone: int  # how many fail by their sign alone: the tolerance of the number holds the null, too
-    n_same: int  # how many claims say that no difference was shown; these stand
-    n_numbers: int  # how many numbers are claimed that are no effects
+    by_sign_alone: int  # number that fail by their sign alone: the tolerance of the number holds the null, too
+    n_same: int  # number of claims that no difference was shown; these stand
+    n_numbers: int  # number of claimed numbers that are no effects
 
 
 def null_test(claims: Sequence[Claim]) -> NullTest:

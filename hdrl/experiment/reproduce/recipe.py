@@ -159,7 +159,7 @@ class Experiment:
 
     name: str
     folder: Path
-    recipe: Recipe  # what it runs
+    recipe: Recipe  # contents of its file
 
     def sha256(self) -> str:
         """Return the SHA-256 of all files of the experiment but the reference, names included."""

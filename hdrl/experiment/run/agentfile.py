@@ -73,7 +73,7 @@ class AgentChoice:
     sha256
         SHA-256 of the file, hexadecimal; empty for a built-in agent.
     kind
-        How it decides.
+        Its kind.
     learner
         The class of an agent that learns, else ``None``.
     """

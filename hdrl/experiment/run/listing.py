@@ -21,7 +21,7 @@ class Listed:
     kind: str  # ``run``, ``training`` or ``comparison``
     is_complete: bool  # whether it is finished; otherwise it can be resumed
     result: str  # the verdict of a comparison; otherwise policy, workload and machine, and the metric that matters most
-    when: datetime  # when it was written last, local time
+    when: datetime  # date of the last change, local time
 
 
 def list_runs(folder: str | Path) -> list[Listed]:

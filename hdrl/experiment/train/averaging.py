@@ -41,7 +41,7 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     except LearningError as error:
         raise OptionsError(f"{', '.join(map(str, models))}: {error}") from None
     notes = {name: value for name, value in read[0].notes.items() if name in _KEPT}
-    if "trained_on" in notes:  # what any of them says: older versions said less
+    if "trained_on" in notes:  # all their entries: older versions wrote fewer
         notes["trained_on"] = {key: value for one in read for key, value in one.notes["trained_on"].items()}
     notes |= {"n_averaged": len(read), AVERAGED: [sha256_of_file(Path(path)) for path in models]}
     save_checkpoint(out, replace(read[0], agent=state, training={}, notes=notes))

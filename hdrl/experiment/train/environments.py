@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class ChosenEnvironment:
     """An environment without the machine and the load that it simulates."""
 
-    spec: EnvironmentSpec  # what kind it is
+    spec: EnvironmentSpec  # kind of the environment
     arguments: dict[str, Any]  # its arguments, as JSON
 
     @property

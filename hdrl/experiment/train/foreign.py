@@ -50,7 +50,7 @@ class Layout:
     trunk: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # beginnings or ends of names that playing has no use for
     head: str = ""  # the part of the actor whose hidden layers the library lets other activations follow
-    activation: str = "tanh"  # what follows all hidden layers unless something else is chosen
+    activation: str = "tanh"  # activation after all hidden layers unless another one is chosen
 
 
 _SPREAD = ("log_std", "actor_logstd")
@@ -103,13 +103,13 @@ def import_model(
     Parameters
     ----------
     source
-        What the library saved: ``model.save`` of Stable-Baselines3, else ``torch.save(network.state_dict(), file)``.
+        File of the library: ``model.save`` of Stable-Baselines3, else ``torch.save(network.state_dict(), file)``.
     options
         Options that describe the environment that it was trained in, and on which jobs.
     out
         The file to write; its folder must exist.
     activation
-        What follows each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: what the file says, or
+        Activation after each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: that of the file, or
         else the library's default.
     statistics
         By what observations were normalised in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
@@ -118,8 +118,8 @@ def import_model(
     Returns
     -------
     str
-        What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins
-        with their number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
+        Recognised model, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins with their
+        number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
     """
     require_torch()
     from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint

@@ -133,7 +133,7 @@ class Model:
         Parameters
         ----------
         machine, load
-            What is simulated; the machine must have as many nodes, processors and cores as the one of the training,
+            Machine and load; the machine must have as many nodes, processors and cores as the one of the training,
             unless the observation leaves them out.
         seed
             Seed of the environment: of what random selections draw.

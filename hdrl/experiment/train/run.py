@@ -73,7 +73,7 @@ class Trained:
     n_steps: int
     n_episodes: int
     best_iteration: int  # after which iteration the model was taken
-    # what the model does on the jobs of the test; ``None`` if the training is not complete
+    # trace of the model on the jobs of the test; ``None`` if the training is not complete
     trace: Trace | None = field(default=None, repr=False)
 
 

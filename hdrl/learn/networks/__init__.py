@@ -57,7 +57,7 @@ def build_network(
     n_atoms
         Numbers for each action, and of the critic.
     n_per_row
-        How many actions each row of a table has.
+        Number of actions of each row of a table.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class KernelActorCritic(ActorCritic):
     sees_all_rows
         Whether rows whose actions are illegal are looked at as well.
     n_per_row
-        How many actions each row has; a row's last hidden layer gives the logits of all of them.
+        Number of actions of each row; a row's last hidden layer gives the logits of all of them.
     hidden
         Units of the hidden layers that each row passes, at least one.
     """

@@ -40,7 +40,7 @@ class Stack(NamedTuple):
     """Shape of a stack of layers."""
 
     widths: Widths  # of the inputs and of each layer, int64
-    kind: Kind = "relu"  # what follows each layer
+    kind: Kind = "relu"  # activation after each layer
     is_open: bool = False  # whether it follows the last one, too
 
 
@@ -50,8 +50,8 @@ class Among(NamedTuple):
     # rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64
     sources: Tensor
     positions: Tensor
-    n_places: int  # how many rows come out
-    fill: float  # what stands in the places of the others
+    n_places: int  # number of rows of the result
+    fill: float  # value of the other rows
 
 
 def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:

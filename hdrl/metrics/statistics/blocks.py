@@ -38,7 +38,7 @@ def block_ratio(
     values, reference
         Tables of the means of each period; the seeds of both sides are drawn, too.
     weights
-        How many values each mean is made of, shape ``(n_periods,)``.
+        Number of values of each mean, shape ``(n_periods,)``.
 
     References
     ----------

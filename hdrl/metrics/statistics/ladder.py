@@ -20,7 +20,7 @@ class Rung(NamedTuple):
 
     is_published: bool  # whether it improves on the last published attempt by more than the step; the first always is
     change: float  # the mean difference to the last published attempt before it; less is better
-    step: float  # how much it must be below 0; NaN for the first
+    step: float  # least improvement; NaN for the first
 
 
 def ladder(attempts: ArrayLike, level: float = LADDER_LEVEL) -> list[Rung]:

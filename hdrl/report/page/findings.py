@@ -20,8 +20,8 @@ class Findings:
 
     question: str  # the question, one sentence
     verdict: str  # the answer in one sentence
-    certainty: str  # how certain it is: the interval, or why there is none
-    warnings: tuple[str, ...]  # what would mislead a reader, a sentence each
+    certainty: str  # its certainty: the interval, or why there is none
+    warnings: tuple[str, ...]  # cautions for readers, a sentence each
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class DrawnInterval:
 
     words: str  # the same in words
     one: float  # where 1 stands
-    # where the ratio and the ends of its interval stand; ``None`` where there is none
+    # positions of the ratio and of the ends of its interval; ``None`` where there is none
     dot: float | None = None
     low: float | None = None
     high: float | None = None

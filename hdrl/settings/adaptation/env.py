@@ -68,7 +68,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
     n_jobs
         Jobs of an episode; ``"all"``: all of a load.
     start, part
-        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
     autoreset_mode, copy, n_threads
         See `hdrl.envs.NativeVectorEnv`; more threads than one bring nothing here.
 

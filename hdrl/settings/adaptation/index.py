@@ -123,7 +123,7 @@ def best_actions(seen: Floats, weights: Floats) -> Ints:
     Parameters
     ----------
     seen
-        What is weighed, shape ``(..., n_blocks, n_weights)``.
+        Features, shape ``(..., n_blocks, n_weights)``.
     weights
         Shape ``(n_candidates, n_weights)``.
 

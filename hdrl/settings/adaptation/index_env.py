@@ -54,7 +54,7 @@ class AdaptationIndexVectorEnv(IndexVectorEnv):
     start, part
         Windows are drawn from this part of each load; ``start`` may be ``"random"`` alone.
     n_windows
-        How many windows of an episode are drawn.
+        Number of windows that an episode draws.
 
     Raises
     ------

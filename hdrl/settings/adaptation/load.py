@@ -26,11 +26,11 @@ class Jobs:
     tables
         The tables; all have as many actions and decisions.
     table
-        Which of them each job has, shape ``(n_items,)``.
+        Index of the table of each job, shape ``(n_items,)``.
     draw
-        Which training of the table each job is, same shape.
+        Training of the table that each job draws, same shape.
     release_s
-        When each comes, same shape.
+        Arrival of each job in seconds, same shape.
     origin, n_dropped
         See `hdrl.setting.Load`.
     """
@@ -87,7 +87,7 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
     Parameters
     ----------
     n_items
-        How many jobs, each a training that is drawn; ``None``: each training of each table once.
+        Number of jobs, each a training that is drawn; ``None``: each training of each table once.
 
     Raises
     ------

@@ -44,7 +44,7 @@ class Job:
     table
         Its table; policies that are not clairvoyant look at what it says of the job before a decision alone.
     draw
-        Which training it is.
+        Index of the training.
     kind
         A number that jobs of one table share: a scheduler can see model, data and start of a job.
     """

@@ -42,13 +42,13 @@ class Table:
     model
         The network at the beginning.
     scenario
-        When it adapts, in a word: ``early``.
+        Time of adaptation, in a word: ``early``.
     data
-        What it learns.
+        Training data.
     device
-        What it ran on.
+        Device of the training.
     budget_s
-        How long it may train.
+        Training budget, in seconds.
     validation, test
         Accuracies at the end by sequence and draw, shape ``(n_sequences, n_draws)``. Where the source has no
         validation part, both are the test accuracy.

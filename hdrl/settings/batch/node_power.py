@@ -35,9 +35,9 @@ class SuspendPower:
     Attributes
     ----------
     suspend_s, resume_s
-        How long suspending and resuming take, in seconds, above 0.
+        Durations of suspending and resuming, in seconds, above 0.
     suspend_power, resume_power, suspended_power
-        What a core of a node draws meanwhile, and while the node is suspended.
+        Power of a core of a node meanwhile, and while the node is suspended.
     """
 
     suspend_s: float = 5.0
@@ -58,13 +58,13 @@ class NodePower:
     Attributes
     ----------
     boot_s, shutdown_s
-        How long booting and shutting down take, in seconds, above 0.
+        Durations of booting and shutting down, in seconds, above 0.
     boot_power, shutdown_power, off_power
-        What a core of a node draws meanwhile, and while the node is off.
+        Power of a core of a node meanwhile, and while the node is off.
     idle_power
-        What a core without a job draws while its node is on, in place of the fractions of P2 and P3.
+        Power of a core without a job while its node is on, in place of the fractions of P2 and P3.
     suspend
-        What it takes to suspend nodes, a second sleep state; ``None``: they can be switched off alone.
+        Cost of suspending nodes, a second sleep state; ``None``: they can be switched off alone.
     """
 
     boot_s: float = 150.0

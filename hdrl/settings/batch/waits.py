@@ -108,7 +108,7 @@ class QueueSnapshot:
     """Running and waiting jobs at one date, all of them in rows of a log that begins there."""
 
     rows: Rows  # running jobs first, then waiting ones; run times are what is left of predictions
-    n_running: int  # how many run
+    n_running: int  # number of running jobs
 
 
 NO_HET_JOBS: Mapping[float, int] = MappingProxyType({})
@@ -145,7 +145,7 @@ def waits_of(
         site.
     """
     rows, later_s = queue.rows, 0.0
-    if platform.site is not None:  # what runs does so before any other job is looked at, whatever its partition
+    if platform.site is not None:  # running jobs start before any other job is looked at, whatever its partition
         later_s = _LATER_S
         rows = rows.copy()
         rows["submit_s"][queue.n_running :] += later_s
@@ -170,7 +170,7 @@ def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, 
     running, waiting
         Rows of the log.
     running_s, waiting_s
-        How long they are predicted to run, from their starts.
+        Predicted run times, from their starts, in seconds.
     """
     begun_s = now_s - (running["submit_s"] + running["wait_s"])
     left_s = np.maximum(running["requested_s"] - begun_s, _SHORTEST_S)
@@ -198,7 +198,7 @@ class PastWaits:
     true_s: FloatArray
     date_s: FloatArray  # the date, shape ``(n_pairs,)``, rising
     is_late: NDArray[np.bool_]  # whether the date is in the last part of the log, that intervals are checked on
-    n_dates: int  # how many dates there are
+    n_dates: int  # number of dates
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def past_waits(
     rows
         A log with waits, in the order of submission.
     run_s
-        How long each job was predicted to run when it was submitted.
+        Predicted run time of each job when it was submitted, in seconds.
     header
         Header of the log, which names partitions.
     het

@@ -43,7 +43,7 @@ def check_load_options(options: Any, kinds: Iterable[str]) -> None:
     Parameters
     ----------
     kinds
-        What its workloads are, see `kind_of`; none if a comparison generates all loads.
+        Kinds of its workloads, see `kind_of`; none if a comparison generates all loads.
 
     Raises
     ------

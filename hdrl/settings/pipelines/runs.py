@@ -24,8 +24,8 @@ class PipelineRun:
     """Data of a run for figures."""
 
     name: str
-    policy: str | None  # who decided; ``None`` if unknown
-    units: tuple[str, ...]  # what units are called
+    policy: str | None  # policy that decided; ``None`` if unknown
+    units: tuple[str, ...]  # names of the units
     pipelines: tuple[str, ...]
     # of each instance: its pipeline and dates
     pipeline: IntArray
@@ -38,7 +38,7 @@ class PipelineRun:
     run_unit: IntArray
     run_start_us: IntArray
     run_end_us: IntArray
-    run_kernels: tuple[str, ...]  # which kernels it was: ``"0-1-2"``
+    run_kernels: tuple[str, ...]  # kernels of the run: ``"0-1-2"``
 
     @property
     def span_s(self) -> tuple[float, float]:

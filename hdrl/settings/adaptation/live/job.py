@@ -27,13 +27,13 @@ EPOCH_FACTOR = 0.9
 class JobRules:
     """Rules of a job's training."""
 
-    budget_s: float  # how long a job may train
+    budget_s: float  # training budget of a job, in seconds
     # the first learning rate of Adam, and what becomes of it
     lr: float = 0.01
     rate: RateRule = "reset"
     batch_size: int = 64  # examples of a step
-    norm: Norm = "preserving"  # how inserted normalisations begin
-    # what a decision, and what a snapshot costs
+    norm: Norm = "preserving"  # initial state of inserted normalisations
+    # costs of a decision, and of a snapshot
     decision_s: float = 0.0
     checkpoint_s: float = 0.0
 
@@ -53,7 +53,7 @@ class LiveJob:
     Attributes
     ----------
     spent_s
-        How long it has trained.
+        Time trained so far, in seconds.
     """
 
     def __init__(self, model: str, data: Data, rules: JobRules, clock: Any, seed: int) -> None:

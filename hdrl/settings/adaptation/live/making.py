@@ -35,13 +35,13 @@ class TablePlan:
     # see `hdrl.settings.adaptation.ownmodels.read_model` and `hdrl.settings.adaptation.live.data.read_data`
     model: str
     data: str
-    budget_s: float  # how long a job may train
-    # when it adapts first, and how long it trains between two decisions
+    budget_s: float  # training budget of a job, in seconds
+    # time of the first adaptation, and training time between two decisions
     start_s: float
     gap_s: float
-    device: str = "counted"  # what it runs on
+    device: str = "counted"  # device of the training
     clock: str = "counted"  # see `hdrl.settings.adaptation.live.clocks.find_clock`
-    n_steps: int = 3  # how often
+    n_steps: int = 3  # number of decisions
     # see `hdrl.settings.adaptation.live.job.JobRules`
     rate: str = "reset"
     norm: str = "preserving"

@@ -40,7 +40,7 @@ class Network(nn.Module):
     blocks
         A sequence of layers for each block of the model.
     added
-        Which of the blocks were not there at first.
+        Blocks that were not there at first.
     """
 
     def __init__(self, model: Model) -> None:

@@ -30,9 +30,9 @@ def widen(
     Parameters
     ----------
     block
-        Which of its blocks now; not the last one, whose outputs are the classes.
+        Index of its block now; not the last one, whose outputs are the classes.
     width
-        How many channels or units it shall have, at least as many as now.
+        New number of channels or units, at least as many as now.
     generator
         Chooses which are copied.
 

@@ -117,7 +117,7 @@ def next_event(state):
     s = state.scalars[0]
     s.is_reserved = 0
     s.is_weighed = 0
-    s.shown_s = np.nan  # what is shown follows from this event even if no time passes
+    s.shown_s = np.nan  # the observation follows from this event even if no time passes
     release_held(state)
     if _submission_is_next(state):
         s.message_s = max(s.message_s, state.jobs[s.next_job].submit_s)

@@ -150,7 +150,7 @@ def new_order_state(
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     outputs
-        Where to write what is handed out, by name; for others, the batch has arrays of its own.
+        Arrays for the outputs, by name; for others, the batch has arrays of its own.
 
     Raises
     ------

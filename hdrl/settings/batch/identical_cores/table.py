@@ -37,7 +37,7 @@ class JobColumns:
     run_s: FloatArray
     requested_time_s: FloatArray
     n_requested: NDArray[np.int32]  # processors
-    # what each core takes; they serve job keys and the observation
+    # demand of each core; they serve job keys and the observation
     memory_mib: FloatArray
     bandwidth_gbps: FloatArray
     # numbers of the log, negative if absent

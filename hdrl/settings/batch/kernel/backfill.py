@@ -102,7 +102,7 @@ def expect_end(state, job, first, n):
         place -= 1
     state.expected[place] = job
     s.n_expected += 1
-    s.has_plan = 0  # what plans sets it again afterwards
+    s.has_plan = 0  # planning sets it again afterwards
     note_start(state, job)
 
 

@@ -231,7 +231,7 @@ def _ask(state, job, core_key, freed_s):
     if old_s != NO_RESERVATION:
         from_s = _given_from_s(state, job, old_s, old_end_s)
         give_back(state, from_s, old_end_s)
-        if from_s > old_s:  # what starts at about that date may start a little earlier now
+        if from_s > old_s:  # jobs that start at about that date may start a little earlier now
             notify_later_jobs(state, old_s - s.margin_s, old_s + s.margin_s)
         if _has_freed(state, job, old_s, old_end_s):
             s.freed_s = max(s.freed_s, old_end_s)

@@ -49,7 +49,7 @@ SCALAR_DTYPE = record_dtype(
         ("compatible", np.int8),
         *of(np.int64, "n_queue", "n_expected"),
         ("first_submit_s", np.float64),
-        # what predicts run times, whether reservations use it, and what the index and the gate are made of
+        # predictor of run times, whether reservations use it, and forms of the index and the gate
         ("predictor", np.int64),
         *of(np.int8, "predicts_ends", "has_gate", "index_form"),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
@@ -65,24 +65,24 @@ SCALAR_DTYPE = record_dtype(
         *of(np.int64, "queue_key", "sorted_by", "n_sorted", "next_rank", "n_free_cores"),
         *of(np.int8, "follows_progress", "news", "no_more_jobs"),
         ("n_decisions", np.int64),
-        # who switches nodes, to which sleep state, after how long without a job, how many are to be on
+        # rule that switches nodes, its sleep state, its idle time, and the number of nodes that stay on
         ("node_rule", np.int8),
         ("sleep_state", np.int16),
         ("off_after_s", np.float64),
         *of(np.int64, "n_wanted_on", "blocked_job"),
         ("decides_idle", np.int8),
-        # what went wrong
+        # error code and its subjects
         *of(np.int64, "error", "error_job", "error_core"),
     ]
 )
 
 JOB_STATE_DTYPE = record_dtype(
     [
-        # what the job requests
+        # request of the job
         *of(np.float64, "submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"),
         ("n_requested", np.int32),
         *of(np.int64, "first_step", "end_step"),
-        # what became of it
+        # outcome of the job
         *of(np.int8, "state", "kill_asked", "sleep_kind"),
         *of(np.int32, "return_code", "n_cores"),
         ("first_core", np.int64),

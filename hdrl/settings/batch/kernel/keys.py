@@ -90,7 +90,7 @@ def _learned_key(state, job, key, length_s):
 def _static_key(state, job, key, length_s):
     row = state.jobs[job]
     value = np.nan
-    if key == codes.JOB_RANDOM:  # who draws does so from the list by arrival
+    if key == codes.JOB_RANDOM:  # random policies draw from the list by arrival
         value = np.float64(row.rank)
     elif key == codes.JOB_FIRST:
         value = row.submit_s

@@ -47,7 +47,7 @@ N_SUMS = 6
 
 WATCH_DTYPE = record_dtype(
     [
-        # what never changes
+        # constants
         *of(np.int64, "void_action", "detail", "objective"),
         ("instantaneous", np.int8),
         ("queue_sensitivity", np.float64),
@@ -86,7 +86,7 @@ class Watch(NamedTuple):
     pairs: Annotated[NDArray[np.int64], shared(np.int64, "n_pairs", "n_numbers")]
     # After how long without a job each of them switches a node off, in seconds; infinite: it says nothing about that
     off_after_s: Annotated[NDArray[np.float64], shared(np.float64, "n_pairs")]
-    limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # what attributes are divided by
+    limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # divisors of the attributes
     # Speed of a core as a fraction of its peak, by P-state; its power likewise, as the decision system believes it
     speed_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]
     power_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]

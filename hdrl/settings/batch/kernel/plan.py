@@ -318,7 +318,7 @@ def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
     limit_s
         The date must be before this one.
     own_s
-        When a reservation begins that is to be given up for it and ends no earlier: behind that, ``n`` cores are free.
+        Start of a reservation that is to be given up for it and ends no earlier: behind that, ``n`` cores are free.
         Infinite where there is none.
 
     Returns

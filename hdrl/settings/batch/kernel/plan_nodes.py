@@ -178,13 +178,13 @@ def choose_nodes(state, job, core_key, date_s, place):
     Returns
     -------
     tuple
-        How long, and, if there are no such nodes, the place from which on the next date is to be looked for.
+        Length, and, if there are no such nodes, the place from which on the next date is to be looked for.
     """
     row = state.reservations[job]
     n, memory_mib = np.int64(row.n_requested), row.memory_mib
     look_at_nodes_before(state, place)
     total = _begin_rooms(state, memory_mib)
-    begin, first = place, place  # what has not settled yet
+    begin, first = place, place  # events that have not settled yet
     for speed in range(len(state.node_gflops)):
         duration_s = length_at(state, state.jobs[job].requested_time_s, state.node_gflops[speed])
         while total >= n and state.plan_s[place] < date_s + duration_s - ROUNDING_S:
@@ -209,7 +209,7 @@ def _last_with_lack(state, n, memory_mib, begin, place):
     What is between them would be in every hole that begins there. From the place ``begin`` on there is too little
     room; ``plan_cores`` and ``plan_memory_mib`` are what is free behind the other one.
     """
-    total, last = _begin_rooms(state, memory_mib), place  # what has not settled yet
+    total, last = _begin_rooms(state, memory_mib), place  # events that have not settled yet
     while place > begin and total >= n:
         place -= 1
         apply_event(state, place, -1, state.plan_cores, state.plan_memory_mib)
@@ -260,7 +260,7 @@ def nodes_stay_free(state, until_s):
     for node in range(len(state.nodes)):
         if not _is_possible(state, node):
             return False
-    first = place  # what has not settled yet
+    first = place  # events that have not settled yet
     while state.plan_s[place] < until_s - ROUNDING_S:
         apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
         place += 1

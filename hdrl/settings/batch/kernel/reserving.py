@@ -206,11 +206,11 @@ def find_hole(state, job, core_key, from_s, limit_s, own_s):
     Parameters
     ----------
     core_key
-        Where jobs ask for memory: nodes are planned for in the order of power for ``CORE_LOW_POWER``, else of speed.
+        Order of nodes for jobs that ask for memory: the order of power for ``CORE_LOW_POWER``, else of speed.
     from_s, limit_s
         There is no hole before the first date, which may have gone by; the start must be before the second one.
     own_s
-        When its own reservation begins that is still in the plan; infinite where it is not.
+        Start of its own reservation if that is still in the plan; else infinite.
 
     Returns
     -------

@@ -28,8 +28,8 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
     Parameters
     ----------
     description
-        What a JSON description holds: ``clusters``, ``global_links`` and possibly custom ``types``
-        (see docs/platforms.md).
+        Contents of a JSON description: ``clusters``, ``global_links`` and possibly custom ``types`` (see
+        docs/platforms.md).
     rules
         P-state rules, `pstate_rules` without arguments unless given.
 

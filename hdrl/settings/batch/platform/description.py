@@ -133,7 +133,7 @@ class ProcessorEntry(Block):
         static, dynamic, cores = (given.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
             given["power"] = static + cores * dynamic
-        if given.get("c") is not None:  # what is no number is refused under its own key
+        if given.get("c") is not None:  # values that are no numbers are refused under their own key
             given.setdefault("mem_bw", given["c"] / MB_PER_GB if _is_number(given["c"]) else ENDLESS_GBPS)
         if any(key in given for key in FIT_KEYS):
             given |= _fitted({key: given.pop(key) for key in FIT_KEYS if key in given}, cores, given.get("mem_bw"))

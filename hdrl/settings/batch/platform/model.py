@@ -30,9 +30,9 @@ LOOPBACK_S = 1e-10
 class SplitPower:
     """Power of a processor in parts, as IRMaSim gives it."""
 
-    static_w: float  # what the processor draws, whatever its cores do, while at least one serves a job; in watts
-    dynamic_w: float  # what each core that serves a job adds, in watts
-    idle_share: float  # which share of ``static_w`` the processor draws while no core serves a job
+    static_w: float  # power of the processor, whatever its cores do, while at least one serves a job; in watts
+    dynamic_w: float  # additional power of each core that serves a job, in watts
+    idle_share: float  # share of ``static_w`` that the processor draws while no core serves a job
 
     def unused_w(self, n_cores: int) -> tuple[float, float]:
         """Return the watts of a core without a job while another one of its processor has one, and while none has."""
@@ -49,7 +49,7 @@ class SpeedCurve:
 
     b: float  # slope of the speed beyond ``c``, as a share of the peak per MB/s, below 0
     c: float  # demand of all cores of the processor up to which none is slowed down, in MB/s
-    # where a core's own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and more,
+    # range in which its own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and more,
     # over ``dc - n dd`` MB/s
     da: float
     db: float
@@ -65,7 +65,7 @@ class FittedCurve:
     which demands are in GB/s.
     """
 
-    # how steeply speeds fall: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
+    # slope of the speeds: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
     # itself demands, ``aaa`` for both together; in s/GB
     aaa: float
     aab: float
@@ -89,8 +89,8 @@ class FittedCurve:
     dab: float
     dba: float
     dbb: float
-    pidle: float  # what the node draws without a task, in watts
-    # what it draws with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``
+    pidle: float  # power of the node without a task, in watts
+    # power with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``
     p00: float
     p01: float
     p02: float
@@ -129,12 +129,12 @@ class ProcessorType:
     llc_mb
         Last-level cache in MB (information only).
     source
-        Where the numbers come from.
+        Source of the numbers.
     split_power
-        What it draws in parts, whose sum ``power_w`` is; ``None``: fixed shares of ``power_w`` while it is not used.
+        Its power in parts, whose sum is ``power_w``; ``None``: fixed shares of ``power_w`` while it is not used.
     curve, fit
-        How its cores slow each other down under the contention models ``modelV1`` and ``modelV2``; ``None``: unknown.
-        A fit is that of a node whose only processor this is.
+        Mutual slowdown of its cores under the contention models ``modelV1`` and ``modelV2``; ``None``: unknown. A fit
+        is that of a node whose only processor this is.
     """
 
     name: str

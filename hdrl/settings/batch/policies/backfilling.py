@@ -82,7 +82,7 @@ class Backfilling(abc.ABC):
 
     def _begin(self) -> None:
         self._is_due = False
-        self._running: dict[int, Any] = {}  # what is known of each running job
+        self._running: dict[int, Any] = {}  # state of each running job
 
     def _forget(self, job: int) -> None:
         """Forget a job that has ended."""

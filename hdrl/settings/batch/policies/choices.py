@@ -52,7 +52,7 @@ class PolicyPair:
         Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
         `kernel.codes`).
     rule
-        What predicts run times, and a gate.
+        Predictor of run times, and a gate.
     is_clairvoyant
         Whether its predictor knows true run times.
     """

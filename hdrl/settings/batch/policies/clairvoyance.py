@@ -75,7 +75,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
     policy
         A name, a path, a function or an `OwnPriority`.
     workload
-        What it schedules; ``None``: only what the policy says counts.
+        Its workload; ``None``: only the policy counts.
 
     Raises
     ------

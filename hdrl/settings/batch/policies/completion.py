@@ -43,7 +43,7 @@ class MinMin(Backfilling):
     Parameters
     ----------
     max_planned
-        How many of the waiting jobs are planned, in the order in which they came.
+        Number of waiting jobs that are planned, in the order in which they came.
     """
 
     looks_at_times = True

@@ -71,7 +71,7 @@ class IndexKind:
     gate: bool = True  # whether it holds jobs back
     predictor: str = "geo"  # a name of `predict.PREDICTORS`
     backfilling: str = "easy_priority"  # the order in which jobs may overtake; ``"easy_priority"``: that of the index
-    core_selection: str = DEFAULT_CORE_SELECTION  # which cores a job gets
+    core_selection: str = DEFAULT_CORE_SELECTION  # core selection
 
     def __post_init__(self) -> None:
         """Check the names."""

@@ -104,9 +104,9 @@ def read_backfilling(
     Parameters
     ----------
     rule
-        What stands between ``fcfs+`` and ``-node_``, for instance ``"hbackfill_shortest"``.
+        Part of the name between ``fcfs+`` and ``-node_``, for instance ``"hbackfill_shortest"``.
     by_order, by_fit
-        What to make instead of `NodeByOrder` and `NodeByFit`.
+        Classes to make instead of `NodeByOrder` and `NodeByFit`.
 
     Raises
     ------

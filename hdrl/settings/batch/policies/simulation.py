@@ -89,7 +89,7 @@ def simulate(
         One of `hdrl.settings.batch.simulators.SIMULATORS`; ``"site"`` takes the place of ``"embedded"`` where the
         platform has the rules of a site (`dataclasses.replace` it with ``site=None`` to simulate without them).
     folder
-        Where a simulator outside the kernel leaves its files; ``None``: they are thrown away.
+        Folder for the files of a simulator outside the kernel; ``None``: they are discarded.
     platform_file
         SimGrid file of a platform that hdrl did not describe itself, for the same two.
 

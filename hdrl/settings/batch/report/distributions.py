@@ -69,9 +69,9 @@ def groups(
     Parameters
     ----------
     by
-        What groups the jobs: one of `hdrl.settings.batch.report.groups.GROUPINGS`.
+        Attribute that groups the jobs: one of `hdrl.settings.batch.report.groups.GROUPINGS`.
     of
-        Which number of the jobs: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
+        Number of the jobs: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
     workload
         The workload of the runs, if only it knows the groups and the runs do not find it.
 

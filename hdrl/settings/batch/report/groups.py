@@ -30,7 +30,7 @@ UNKNOWN_LABEL = "unknown"
 class JobGroups:
     """Jobs in groups."""
 
-    title: str  # what the groups are, for a legend
+    title: str  # name of the groups, for a legend
     names: tuple[str, ...]  # name of each group
     group: NDArray[np.int64]  # group of each job of the run, shape ``(n_jobs,)``
 
@@ -44,7 +44,7 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> JobGroups:
     Parameters
     ----------
     max_groups
-        How many groups to make at most, at least 2.
+        Largest number of groups, at least 2.
 
     Raises
     ------

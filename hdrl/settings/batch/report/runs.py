@@ -57,7 +57,7 @@ class RunData:
     end_s: FloatArray
     cores: IntArray  # requested cores
     energy_j: FloatArray  # joules of the cores of the job from its start to its end, NaN if unknown
-    blocks: Blocks  # which cores the jobs held
+    blocks: Blocks  # cores that the jobs held
     # names, ``None`` if unknown
     policy: str | None = None
     workload: str | None = None
@@ -68,8 +68,8 @@ class RunData:
     labels: Mapping[str, IntArray] = field(default_factory=dict)
     # jobs of the workload that have no row here: those that a folder does not tell of since they never ended
     n_hidden: int = 0
-    folder: Path | None = None  # where it was read, ``None`` for a Trace
-    trace: Trace | None = None  # what it was made from, ``None`` for a folder
+    folder: Path | None = None  # folder from which it was read, ``None`` for a Trace
+    trace: Trace | None = None  # Trace from which it was made, ``None`` for a folder
 
     @property
     def n_jobs(self) -> int:

@@ -136,7 +136,7 @@ class Sets:
     """Sets of core ids as intervals; a table has one such column."""
 
     members: NDArray[np.int32]  # core ids, ascending within each set
-    # where each set begins in them, and how large it is
+    # first member and size of each set
     first: NDArray[Any]
     n: NDArray[Any]
 

@@ -109,7 +109,7 @@ class At:
     time_s
         The date in seconds.
     decision
-        What to do then.
+        Decision to carry out then.
     """
 
     time_s: float

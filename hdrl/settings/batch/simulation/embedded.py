@@ -135,7 +135,7 @@ class EmbeddedSimulator:
         ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included. The platform and the
         workload must have been read in the same mode.
     rule
-        What a policy adds to its job key and its backfilling: predictions, an index, a gate.
+        Rules of a policy beyond its job key and its backfilling: predictions, an index, a gate.
 
     Raises
     ------

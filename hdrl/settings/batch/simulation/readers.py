@@ -288,7 +288,7 @@ def read_overutilizations(path: str | Path) -> OverUtilization:
     Returns
     -------
     OverUtilization
-        What it holds; spans in the order in which they began, those of one date in the order of the file.
+        Its contents; spans in the order in which they began, those of one date in the order of the file.
 
     Raises
     ------

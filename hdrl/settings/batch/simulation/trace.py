@@ -111,9 +111,9 @@ class Trace:
     Attributes
     ----------
     platform, workload
-        What was simulated.
+        Machine and jobs of the simulation.
     records
-        What became of each job: array of `RECORD_DTYPE`, in the order of ``workload.jobs``.
+        Outcome of each job: array of `RECORD_DTYPE`, in the order of ``workload.jobs``.
     completion_order
         Job indices in the order in which the jobs ended or were rejected (the rows of out_jobs.csv).
     allocated_cores
@@ -121,13 +121,13 @@ class Trace:
     machine_states, pstate_changes, pstate_cores, energy
         Logs, see the dtypes; the last three are empty without energy.
     overutilization
-        When cores, memory and bandwidth did not suffice.
+        Shortages of cores, memory and bandwidth.
     consumed_j
         Energy of the platform from the first submission to the last end of a job, 0 without energy.
     end_s
         Date at which the simulation ended.
     n_decisions
-        How many times the policy decided.
+        Number of decisions of the policy.
     n_grouped_switches, n_machine_switches
         P-state requests, and cores named in them.
     metadata
@@ -138,7 +138,7 @@ class Trace:
         Joules that each host drew since date 0, shape ``(n_cores,)``; NaN for those that still compute; empty where
         the simulator does not tell.
     site
-        What became of each job on a machine with the rules of a site, array of `site_rules.model.SITE_RECORD_DTYPE`;
+        Outcome of each job on a machine with the rules of a site, array of `site_rules.model.SITE_RECORD_DTYPE`;
         ``None`` where another simulator simulated.
     info
         Facts about the run that are not part of its result (simulator, policy, wall-clock times).

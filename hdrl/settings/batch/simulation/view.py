@@ -52,8 +52,8 @@ class View:
     Attributes
     ----------
     platform, workload
-        What is simulated. ``workload.jobs`` holds the requests of the users; looking at its profiles
-        (the true work) makes a policy clairvoyant.
+        Machine and jobs. ``workload.jobs`` holds the requests of the users; looking at its profiles (the true work)
+        makes a policy clairvoyant.
     """
 
     platform: Platform

@@ -39,7 +39,7 @@ class Throughputs:
     Attributes
     ----------
     name
-        Where it is from, for messages.
+        Its source, for messages.
     alone
         By type and profile: steps per second on GPUs of its own.
     spread

@@ -171,13 +171,13 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     Parameters
     ----------
     episodes, choices, stepping
-        What follows, in groups; `of` takes all by their names.
+        The following arguments, in groups; `of` takes all by their names.
     load
         Loads, trace files, or several of these; ``None``: 4096 generated jobs with an offered load of 0.85.
     n_jobs
         Jobs of an episode; ``"all"``: all of a load.
     start, part
-        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
     max_pages
         Pages of the queue that can be looked at; ``None``: all. Jobs behind them wait until they come forward.
     max_running

@@ -59,9 +59,9 @@ def add_end(history, groups, memory, ends_s, time_s):
     memory
         Of each level what is kept at an end, and the weight of the coarser level, shape ``(n_levels, 2)``.
     ends_s
-        Where buckets end.
+        Upper edges of the buckets, in seconds.
     time_s
-        How long it took alone on the fastest type.
+        Its time alone on the fastest type, in seconds.
     """
     bucket = 0
     while bucket < N_BUCKETS - 1 and ends_s[bucket] <= time_s:

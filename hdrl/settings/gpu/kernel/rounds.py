@@ -47,7 +47,7 @@ STAYS_PER_GPU = 4
 SCALAR_DTYPE = record_dtype(
     [
         *of(np.float64, "round_s", "reset_s"),
-        # how shares are computed, whether types choose in a drawn order, how many jobs of the window have not ended
+        # rule of the shares, whether types choose in a drawn order, number of jobs of the window that have not ended
         *of(np.int64, "shares", "is_shuffled", "n_left"),
         *of(np.float64, "now_s", "round_start_s", "round_end_s", "last_reset_s", "busy_s"),
         *of(np.int64, "next_job", "n_holders", "repeats", "needs_update", "n_active", "n_stays", "n_units"),

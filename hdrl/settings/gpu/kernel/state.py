@@ -400,7 +400,7 @@ def new_world(
     given
         The arrays that all environments share, and those that an agent is shown, if there is one.
     n_envs, n_jobs, n_units, n_users
-        How many environments; the most jobs, units held over all jobs, and users of each.
+        Number of environments; the most jobs, units held over all jobs, and users of each.
     room, room_units
         Room for stays, and for their units, of each environment.
     n_groups

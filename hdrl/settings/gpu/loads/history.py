@@ -26,7 +26,7 @@ class JobHistory:
     """Initial data of predictions."""
 
     groups: Ints  # the group of each job at each level, -1 where it has none, shape ``(n_jobs, n_levels)``
-    before: Floats  # what groups hold when the first job arrives, shape ``(n_groups, N_OF_GROUP)``
+    before: Floats  # statistics of the groups when the first job arrives, shape ``(n_groups, N_OF_GROUP)``
 
 
 def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:

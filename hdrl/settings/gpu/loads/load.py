@@ -56,7 +56,7 @@ class GpuLoad:
     Attributes
     ----------
     name
-        What the load is called.
+        Name of the load.
     jobs
         Array of `JOB_DTYPE`.
     kinds, users
@@ -66,17 +66,17 @@ class GpuLoad:
     throughputs
         Steps per second of kinds on types; ``None``: by the speeds of types.
     speeds
-        How fast types are where there are no throughputs.
+        Speeds of types where there are no throughputs.
     spread_speed
         Speed of gangs on more nodes than they would need, as a share, where there are no throughputs.
     n_dropped
-        How many items of the source were left out, by reason.
+        Numbers of items of the source that were left out, by reason.
     faults
-        What is odd about the source, a line each.
+        Faults of the source, a line each.
     origin
-        What it was made from.
+        Its source.
     values
-        What jobs are worth that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
+        Values of jobs that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
     whole, first
         The load that a window was cut from, and the place of its first job there: what came before is its history.
     """

@@ -32,8 +32,8 @@ class Source:
 
     path: Path
     text: str
-    dropped: dict[str, int] = field(default_factory=dict)  # how many rows were left out, by reason
-    faults: list[str] = field(default_factory=list)  # what else is odd, a line each
+    dropped: dict[str, int] = field(default_factory=dict)  # numbers of rows that were left out, by reason
+    faults: list[str] = field(default_factory=list)  # other faults, a line each
     gpus_per_machine: int = 8  # GPUs that a machine of a trace without GPUs stands for
 
     @property
@@ -121,7 +121,7 @@ def gpus(value: str) -> Row:
 class TraceFormat:
     """A format of traces."""
 
-    help: str  # which trace it is the format of
+    help: str  # trace that has this format
     # gives the jobs of a source; those that make none raise `Faulty` inside of `kept`
     rows: Callable[[Source], Iterator[Row]]
     speeds: Speeds  # whether types of GPUs differ in speed where the trace does not say on which ones it was measured

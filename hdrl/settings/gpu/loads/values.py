@@ -34,16 +34,15 @@ class ValueTable:
     name
         Its name.
     n_actions
-        How many actions each decision has.
+        Number of actions of each decision.
     decisions
         Shares of the budget after which each sequence is decided about, shape ``(n_sequences, n_steps)``.
     shares
         Shares of the budget at which it was measured, ascending from 0 to 1, shape ``(n_sequences, n_points)``.
     known
-        What it is worth there in the mean of the trainings that advisors know, same shape.
+        Mean value there over the trainings that advisors know, same shape.
     values
-        What it is worth there in each of the other trainings, which jobs are; shape ``(n_sequences, n_draws,
-        n_points)``.
+        Value there in each of the other trainings, which jobs draw; shape ``(n_sequences, n_draws, n_points)``.
     """
 
     name: str

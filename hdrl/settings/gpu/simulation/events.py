@@ -49,7 +49,7 @@ def simulate(
     seed
         Seed of what is random: placements, ties, restarts.
     restart_s
-        What each job spends when it goes on after a preemption, in seconds; ``None``: what the rules draw.
+        Overhead of each job that resumes after a preemption, in seconds; ``None``: the rules draw it.
     progress
         Gets the numbers of finished jobs and of all jobs now and then.
 

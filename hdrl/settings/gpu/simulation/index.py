@@ -82,7 +82,7 @@ def play(
     seed
         Seed of what is random: placements, ties, restarts.
     n_threads
-        How many threads share the simulations; results do not depend on it.
+        Number of threads that share the simulations; results do not depend on it.
     """
     rules = rules or Rules()
     weights = np.array([policy.weights]) if candidates is None else candidates

@@ -87,10 +87,10 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     n_jobs
         Instances of an episode; ``"all"``: all of a load.
     start, part
-        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`. All of each load, one load after the other,
-        by default.
+        Windows of the loads, see `hdrl.envs.episodes.plan_episodes`. All of each load, one load after the other, by
+        default.
     n_depths
-        How many sizes of fused groups are seen, the kernel alone included; ``None``: all.
+        Number of visible sizes of fused groups, the kernel alone included; ``None``: all.
     wait
         Whether there is an action that waits for the next event.
     lookahead
@@ -106,8 +106,8 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         actions (kind of unit and depth for the kernel with the earliest local deadline; too large a depth means the
         largest) and its reward.
     errors
-        Which of rlschedsim's errors are reproduced, names of `hdrl.settings.pipelines.envs.options.ERRORS`; ``None``:
-        all of them in its compatibility mode.
+        Errors of rlschedsim to reproduce, names of `hdrl.settings.pipelines.envs.options.ERRORS`; ``None``: all of them
+        in its compatibility mode.
     redraw
         Whether execution times below the worst case are drawn anew for every episode; else they are those of the load.
     autoreset_mode, copy, n_threads

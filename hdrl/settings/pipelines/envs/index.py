@@ -64,7 +64,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
     objective
         A name of `OBJECTIVES` that is never negative; less is better.
     tardiness
-        What the mean tardiness counts beside the objective; 0: nothing.
+        Weight of the mean tardiness beside the objective; 0: none.
 
     Raises
     ------

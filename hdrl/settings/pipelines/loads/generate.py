@@ -31,14 +31,14 @@ class Model:
     Attributes
     ----------
     n_pipelines
-        How many.
+        Number of pipelines.
     utilization
         Unit time that they need at the least per time (each kernel where it is fastest, fused as is best), as a share
         of ``n_units`` units.
     n_units
         For how many units.
     split
-        How it is split: a name of `SPLITS`.
+        Method that splits it: a name of `SPLITS`.
     largest
         The largest utilisation of one pipeline, in units.
     shape
@@ -46,11 +46,11 @@ class Model:
     n_kernels
         The smallest and largest number of kernels.
     periods_ms
-        What periods are drawn from.
+        Periods to draw from.
     affinity
-        How many times faster than the one the other kind of unit may be: the logarithm of the ratio is drawn evenly.
+        Largest ratio of the times on the two kinds of unit: the logarithm of the ratio is drawn evenly.
     fusion
-        What share of the separate times the smallest gain of fusing leaves, and the largest; drawn for each group.
+        Shares of the separate times that the smallest and the largest gain of fusing leave; drawn for each group.
     implicit_deadlines
         Whether deadlines are periods; else they are drawn evenly between the middle of the period and its end.
     """

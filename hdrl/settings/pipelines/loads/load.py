@@ -64,9 +64,9 @@ class PipelineLoad:
     instances
         Array of `INSTANCE_DTYPE`, by release, of the same release by pipeline.
     times
-        How long kernels really take.
+        Actual execution times of kernels.
     origin
-        What it was made from, as JSON.
+        Its source, as JSON.
     first_items
         Places of the first instances of its configurations, which follow each other: sets, or contexts.
 

@@ -82,10 +82,10 @@ def release(
     Parameters
     ----------
     contexts
-        What their periods are, one context after the other.
+        Periods of successive contexts.
     spread
-        How much longer than the period the next instance may take to come, as a share of the period: drawn evenly
-        from 0 to it. 0: strictly periodic.
+        Largest delay of the next instance beyond the period, as a share of the period: drawn evenly from 0 to it. 0:
+        strictly periodic.
 
     Raises
     ------

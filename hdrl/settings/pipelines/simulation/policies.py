@@ -33,7 +33,7 @@ from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
 class PipelineRule:
     """Rules of a policy."""
 
-    # which ready kernel is next, where it goes, what is fused with it: numbers of
+    # rules for the next ready kernel, its unit, and its fusion: numbers of
     # `hdrl.settings.pipelines.kernel.codes`
     order: int
     where: int
@@ -162,7 +162,7 @@ def simulate(
     plan
         The mapping of the policy ``static``; ``None``: the best one.
     compatibility
-        When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
+        Mode in which releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
     """
     name = read_policy(policy)
     check_runs_on(load, machine)

@@ -26,7 +26,7 @@ class UnitView:
     is_idle
         Whether nothing runs there.
     backlog_us
-        How long it will be busy if all that runs and waits there takes its worst time.
+        Time that it will be busy if all kernels there take their worst time, in microseconds.
     """
 
     number: int
@@ -53,9 +53,9 @@ class ReadyView:
     release_us, deadline_us, tolerance_us, period_us
         Of the instance.
     local_deadline_us
-        When the kernel must have ended if all that follows takes its worst time.
+        Date by which the kernel must have ended if all later ones take their worst time.
     choices
-        What can be started with it now: the kernel alone first, then groups by size.
+        Groups that can be started with it now: the kernel alone first, then groups by size.
     """
 
     place: int
