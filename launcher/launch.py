@@ -1,4 +1,4 @@
-"""``hdrl-launch``: run an experiment, show how far it is and what came of it."""
+"""``hdrl-launch``: run an experiment, show its progress and its results."""
 
 from __future__ import annotations
 

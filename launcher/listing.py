@@ -76,7 +76,7 @@ KINDS: dict[str, Callable[[Setting], Named]] = {
 
 
 def _kinds(setting: Setting) -> Named:
-    """Return the kinds of which a setting has names, with how many."""
+    """Return the kinds of names that a setting has, with their numbers."""
     counts = {}
     for kind, names in KINDS.items():
         with contextlib.suppress(OptionsError):  # it ships none

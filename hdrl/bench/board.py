@@ -292,7 +292,7 @@ def _judged(results: Mapping[str, BenchResult]) -> tuple[list[BoardEntry], list[
 
 
 def _uncommitted(result: BenchResult) -> str:
-    """Say of which round an entry was not committed before its windows were known; empty if of none."""
+    """Name a round whose windows were known before an entry was committed; empty if there is none."""
     for task in result.card.tasks:
         _, at, name = task.partition(AT)
         if at and result.entry_sha256() not in find_round(name).entries:

@@ -253,7 +253,7 @@ class _Task:
             yield Defect("unchecked", name, f"its simulations could not be repeated: {found['problem']}")
 
     def _wrong_sweep(self) -> str:
-        """Say in what the comparison is not that of the task; empty if it is."""
+        """Describe how the comparison differs from the task's; empty if it does not."""
         expected = self._world.plan.asked.portable()
         found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
         if not isinstance(found, Mapping):
@@ -264,7 +264,7 @@ class _Task:
         return ""
 
     def _wrong_entry(self) -> str:
-        """Say whether another entry was judged than the one that the result holds; empty if not."""
+        """Describe the judged entry if it is not the one of the result; empty if it is."""
         if words := self._not_of_the_card():
             return words
         identity = finished_identity(self._result.points(self._named.name)) or {}

@@ -111,5 +111,5 @@ def forbidden(known: Sequence[Known], division: Division) -> str:
 
 
 def strictest(known: Sequence[Known]) -> Division:
-    """Return the strictest division that lets an entry in, as far as one does."""
+    """Return the strictest division that lets an entry in."""
     return next((one for one in DIVISIONS if not forbidden(known, one)), "clairvoyant")

@@ -17,7 +17,7 @@ WORD = 64
 
 NONE = np.uint64(0)
 ALL = np.uint64(2**64 - 1)
-"""Words of which no bit is set, and all are."""
+"""Words with no bit set, and with all bits set."""
 
 
 def all_of(n: int) -> NDArray[np.uint64]:

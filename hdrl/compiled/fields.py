@@ -65,7 +65,7 @@ class Field:
 def own(
     dtype: DTypeLike, *lengths: str, is_restored: bool = False, is_heap: bool = False, is_output: bool = False
 ) -> Field:
-    """Return a field of which each environment has its own array: see `Field`."""
+    """Return a field with an array for each environment: see `Field`."""
     return Field(np.dtype(dtype), lengths, Role.OWN, is_restored, is_heap, is_output=is_output)
 
 

@@ -358,7 +358,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         return _of_rows({"final_obs": observations, "final_info": found}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
-        """Return the masks of all rows, and of which they are new; a subclass with more masks adds them."""
+        """Return the masks of all rows, and the rows that are new; a subclass with more masks adds them."""
         return {ACTION_MASK: self._shown(self._masks), "_action_mask": chosen.copy()}
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:

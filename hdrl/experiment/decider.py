@@ -26,7 +26,7 @@ class Knowledge:
     is_trained: bool = False  # whether it was trained at all
     # the environment of its training, which says what items are; ``None`` if there is none
     environment: EnvironmentSpec | None = None
-    averages: tuple[str, ...] = ()  # hashes of the model files of which it is the average; empty if it is none
+    averages: tuple[str, ...] = ()  # hashes of the averaged model files; empty if it is no average
 
 
 class Decider(Protocol):

@@ -97,7 +97,7 @@ def run_experiment(
     on: str = "local",
     hdeeprm_model: bool = False,
 ) -> RunResult:
-    """Run an experiment and write what came of it into a new folder.
+    """Run an experiment and write its results into a new folder.
 
     The folder of a single run holds Batsim's files, ``overutilizations.json``, ``metrics.json``, the options
     (``options.resolved.json``), where the result comes from (``provenance.json``), and the only file that differs
@@ -191,7 +191,7 @@ def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun
 
 
 def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any) -> tuple[list[SingleRun], Trained]:
-    """Train, simulate what came of it, and write the folder; ``choices`` are those of `TrainingRun`."""
+    """Train, simulate the trained agent, and write the folder; ``choices`` are those of `TrainingRun`."""
     out = plan.out
     with insights(plan.asked.log_level, out):
         with announcing(progress.message):

@@ -46,7 +46,7 @@ class Figure:
     max_runs: int = 16  # largest number of runs or trainings that it can show
     # the options that it takes by name, with the values that they may have; none means any
     choices: Mapping[str, Collection[str]] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()  # files of which a folder must hold at least one; empty if every run can be drawn
+    needs: tuple[str, ...] = ()  # files; a folder must hold one of them; empty if every run can be drawn
     on_page: tuple[OnPage, ...] = ()  # its places in a report
 
 

@@ -32,7 +32,7 @@ class LearningLog:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Files of which one is needed."""
+        """Alternative files; one is needed."""
         return self.file, self.table
 
 

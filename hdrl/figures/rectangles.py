@@ -107,7 +107,7 @@ def coverage(
     Returns
     -------
     FloatArray
-        The covered area of each pixel, of which the whole is 1; shape ``(n_layers, rows, columns)``.
+        The covered share of each pixel's area; shape ``(n_layers, rows, columns)``.
     """
     n_rows, n_columns = shape
     ends_x, ends_y = extent or ((0.0, n_columns), (0.0, n_rows))

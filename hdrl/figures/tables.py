@@ -27,7 +27,7 @@ class TableRun:
 
     name: str
     policy: str | None  # ``None`` if unknown
-    n_units: int  # units of the machine, as far as they were used
+    n_units: int  # units of the machine that were used
     # see `hdrl.trace.Trace`
     tasks: NDArray[np.void]
     stays: NDArray[np.void]

@@ -27,7 +27,7 @@ class _StandIn(ModuleType):
         self._not_compiled: list[Any] = []
 
     def graph_break(self, *_: object) -> None:
-        """Interrupt compiled code, of which there is none."""
+        """Do nothing: there is no compiled code to interrupt."""
 
     def disable(self, function: Callable[..., Any] | None = None, *arguments: Any, **named: Any) -> Any:
         """Return a function that is not to be compiled, for torch to keep until there is a compiler."""

@@ -70,13 +70,13 @@ class MetricInfo:
 
 
 less = partial(MetricInfo, lower_is_better=True)
-"""A metric of which less is better."""
+"""A metric where less is better."""
 
 more = partial(MetricInfo, lower_is_better=False)
-"""A metric of which more is better."""
+"""A metric where more is better."""
 
 neutral = partial(MetricInfo, lower_is_better=None)
-"""A metric of which neither side is better by itself."""
+"""A metric where neither side is better by itself."""
 
 
 Role = Literal["compared", "shown", "headline"]

@@ -64,7 +64,7 @@ MACHINE: Mapping[str, MetricInfo] = MappingProxyType(
 
 
 def distributions(kinds: Iterable[tuple[str, str, str, str]]) -> dict[str, MetricInfo]:
-    """Return the metrics that describe how a number of finished jobs is distributed, of which less is better.
+    """Return the metrics of the distribution of a number of finished jobs; less is better.
 
     Each kind is a name (with ``_s`` behind it for a time), a unit, a formula and a source.
     """

@@ -168,7 +168,7 @@ class OptionsFile(PlacedBlock):
 
     @property
     def may_learn(self) -> bool:
-        """True if the agent may be one that learns: a file decides itself."""
+        """True if the agent may learn: a file decides itself."""
         return self.agent_type == "LEARNING" or self.agent_options.file is not None
 
     def no_learning(self) -> str | None:

@@ -71,7 +71,7 @@ class Compared:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics of its tables, the one that everything is about first."""
+        """The metrics of its tables, the main one first."""
         return list(dict.fromkeys([self.metric, *(row.metric for row in self.result.rows)]))
 
     @property
@@ -124,7 +124,7 @@ class Compared:
 
 
 def is_comparison(folder: Path) -> bool:
-    """Return whether a folder is one that ``hdrl compare`` finished."""
+    """Return whether a folder holds a finished comparison."""
     return (folder / SUMMARY_FILE).is_file()
 
 

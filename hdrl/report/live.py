@@ -1,4 +1,4 @@
-"""The page of something that still runs: what a training or a comparison has come to so far."""
+"""The page of a training or a comparison that still runs: its results so far."""
 
 from __future__ import annotations
 

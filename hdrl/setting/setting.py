@@ -87,7 +87,7 @@ class LoadGenerator(ABC, Generic[SweepT, MachineT, LoadT]):
 
 
 class Cautions(ABC, Generic[SweepT, MachineT, LoadT]):
-    """Inputs of which readers of a comparison must know something."""
+    """Inputs with cautions for readers of a comparison."""
 
     def exact_estimates(self, sweep: SweepT, loads: Sequence[LoadT]) -> list[str]:
         """Return the names of the loads whose requested times are the true times; usually none."""
@@ -242,7 +242,7 @@ class PolicyBook(ABC):
 
 
 class Clairvoyance(ABC):
-    """Books of which policies have a twin with true run times: it shows what is left to win."""
+    """Books whose policies have a twin with true run times: it shows the room for improvement."""
 
     @abstractmethod
     def with_true_times(self, policy: str) -> str | None:
@@ -280,7 +280,7 @@ class Measures(Generic[TraceT]):
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """Metrics of the first table of a report, in addition to the one that decides; else those compared."""
+        """Metrics of the first table of a report beside the deciding one; else those compared."""
         return in_role(self.metrics, "headline") or self.compared
 
     @property

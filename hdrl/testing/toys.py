@@ -1,4 +1,4 @@
-"""Tiny vector environments of which the best policy is known: an agent that fails here has an error.
+"""Tiny vector environments with known best policies: an agent that fails here has an error.
 
 All of them know both modes of autoreset, give action masks, can save their state, and draw all that is random from
 one seed.
@@ -246,7 +246,7 @@ class ConstantEnvs(ToyEnvs):
 
 
 class ShortestRowEnvs(ToyEnvs):
-    """Pick the shortest job: a table with a row for each job, of which some are empty and illegal.
+    """Pick the shortest job: a table with a row for each job; some are empty and illegal.
 
     The action's job of the smallest second feature earns 1, others 0. The best return of an episode is its length.
     With 128 rows and 8 features the spaces are those of ``hdrl/JobPick-v0``.

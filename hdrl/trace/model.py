@@ -211,7 +211,7 @@ class TaskTrace:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTrace(TaskTrace):
-    """A Trace that holds more of each task than all settings do: what was decided for it, and what came of that.
+    """A Trace with more data on each task than all settings have: the decisions for it, and their outcomes.
 
     ``outcomes`` is an array of a type of the setting, a row per task.
     """

@@ -42,7 +42,7 @@ _DOUBTFUL = 8.0 * 2.0**-53
 """Largest relative difference between a few operations on doubles and the same in 80 bits."""
 
 _EARLY = 2000.0
-"""Between two dates of which one is no more times as late as the other, 64 bits hold the time exactly."""
+"""Largest ratio of two dates whose difference 64 bits hold exactly."""
 
 
 class Totals:

@@ -75,7 +75,7 @@ class ActionRows(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, delta_s: float) -> list[Flow | Timer]:
-        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        """Bring all actions nearer to their ends; return the finished ones, in no order."""
 
     def _note(self, remains: float, rate: float, precision: float) -> None:
         left_s, slack_s = remains / rate, 2.0 * precision / rate
@@ -133,7 +133,7 @@ class ListRows(ActionRows):
         return self.sure_s
 
     def advance(self, delta_s: float) -> list[Flow | Timer]:
-        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        """Bring all actions nearer to their ends; return the finished ones, in no order."""
         # to let zip compare lengths would take a third of the time
         self._remains = [remains - rate * delta_s for remains, rate in zip(self._remains, self._rates)]  # noqa: B905
         self.sure_s = self.sure_s * _ROUNDED_DOWN - delta_s
@@ -204,7 +204,7 @@ class ArrayRows(ActionRows):
         return self.sure_s
 
     def advance(self, delta_s: float) -> list[Flow | Timer]:
-        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        """Bring all actions nearer to their ends; return the finished ones, in no order."""
         self._np.multiply(self._rates, delta_s, self._seconds)
         self._np.subtract(self._remains, self._seconds, self._remains)
         self.sure_s = self.sure_s * _ROUNDED_DOWN - delta_s

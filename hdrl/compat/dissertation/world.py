@@ -348,7 +348,7 @@ def can_happen(w):
 
 @jit
 def mean_score(w):
-    """Return the score of the jobs that have been started, of which less is better; 0 without any."""
+    """Return the score of the jobs that have been started, where less is better; 0 without any."""
     score = w.settings[SCORE]
     if score == UTILIZATION:
         span_s = w.now_s[0] - w.submit_s[w.first[0]]

@@ -151,7 +151,7 @@ class HDeepRMAgent(Agent):
     Attributes
     ----------
     random
-        The global generators, of which the code of the agent draws while it is trained.
+        The global generators, from which the code of the agent draws while it is trained.
     """
 
     Config = HDeepRMConfig

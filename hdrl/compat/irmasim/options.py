@@ -205,7 +205,7 @@ def _learner(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _pairs(selection: object) -> list[str]:
-    """Return the pairs of a selection, as far as it is one: options check it later."""
+    """Return the pairs of a selection, if it is one: options check it later."""
     entries = [entry for entry in selection if isinstance(entry, Mapping)] if isinstance(selection, list) else []
     return [
         f"{job}-{core}"

@@ -113,7 +113,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 def _check_whole(
     clusters: Sequence[Mapping[str, Any]], whole: Mapping[str, object], nodes: Mapping[str, object]
 ) -> None:
-    """Refuse nodes of processors, of which modelV1_1 knows nothing."""
+    """Refuse nodes of processors, which modelV1_1 does not have."""
     for name in (use.get("type") for cluster in clusters for use in cluster["nodes"]):
         if name in nodes and name not in whole:
             raise PlatformError(f"node.{name}.cores is missing, which {MODEL_V1_1} needs instead of processors")

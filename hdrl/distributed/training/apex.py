@@ -134,7 +134,7 @@ class Learner:
         """Learn from a batch, and fill in its errors."""
         with torch_threads(1), self._agent.session():
             losses = self._agent.learn(batch)
-        del losses["epsilon"]  # that of actors, of which it has none
+        del losses["epsilon"]  # actors alone have one
         return batch, Report(losses=losses)
 
     def weights(self) -> tuple[dict[int, Tensor], None]:

@@ -30,7 +30,7 @@ class Scheme(abc.ABC):
 
     @abc.abstractmethod
     def iterate(self, n_batches: int) -> None:
-        """Let the workers learn from a number of batches, each of which all of them share."""
+        """Let the workers learn from a number of batches, which all of them share."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to save between iterations, besides the group."""
@@ -226,7 +226,7 @@ class SyncBackup(Loose):
 
 
 class Async(Loose):
-    """Each gradient is used when it comes, however old the weights are of which it was computed."""
+    """Each gradient is used when it arrives, however old its weights are."""
 
     _is_clipped = True
 

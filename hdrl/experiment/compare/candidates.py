@@ -122,7 +122,7 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
             raise OptionsError(
                 f"{sweep.where}: {what} is a folder without {MODEL_FILE}; expected that of a training, or a policy"
             ) from None
-        # It may have been meant as a group, of which settings' messages about policies know nothing.
+        # It may have been meant as a group, which settings' messages about policies do not mention.
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise
         raise UnknownName("policy, and no group of policies,", what, known) from None

@@ -86,7 +86,7 @@ def run_comparison(
     progress: CompareProgress | None = None,
     rivals: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Compare candidates, and write what came of it into a folder.
+    """Compare candidates, and write the results into a folder.
 
     The folder holds ``results.csv`` (a row per candidate, window and seed, all metrics; also as Parquet if polars is
     installed), ``summary.csv`` and ``summary.json`` (the table, the verdict, the warnings), ``sweep.json`` (what was
@@ -185,7 +185,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def tails(self) -> list[str]:
-        """The metrics of the tail that stand beside the one that decides."""
+        """The metrics of the tail beside the deciding one."""
         metric = self.metrics[0]
         tails = self.asked.tails
         if tails is None:
@@ -210,7 +210,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def n_rivals(self) -> int:
-        """Number of candidates that are tested against the baseline, as far as it is known before it is chosen."""
+        """Number of candidates that are tested against the baseline, if known before it is chosen."""
         return sum(candidate.name != self.baseline for candidate in self.candidates)
 
     @property
@@ -220,7 +220,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def scope(self) -> Scope:
-        """Number of simulations, as far as it is known before the baseline is chosen."""
+        """Number of simulations that are known before the baseline is chosen."""
         choices = [self.opponents, *(those for those in self.rivals.values() if len(those) > 1)]
         choosing = {one.name: one.n_seeds for those in choices for one in those}
         n_judging = self.n_test * sum(one.n_seeds for one in self.candidates)
@@ -292,7 +292,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
 
 
 def _asked(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
-    """Return the metrics of which a verdict is due: all requested ones; of the default ones the first."""
+    """Return the metrics that need a verdict: all requested ones; of the default ones the first."""
     plain = sweep.model_copy(update={"metrics": None})
     usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
     metrics = sweep.metrics or list(setting.measures.compared)
@@ -368,7 +368,7 @@ class _Work:
 
 
 def _finish(plan: _Plan, work: _Work) -> Comparison:
-    """Choose the opponents, simulate until enough is shown, and write what came of it."""
+    """Choose the opponents, simulate until enough is shown, and write the results."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     candidates, baseline, selection, rivals = _with_opponents(plan, work)
     extra_opponents = {*rivals.values()} - {one.name for one in plan.candidates}

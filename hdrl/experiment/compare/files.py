@@ -75,7 +75,7 @@ class Comparison:
     n_simulated: int
     metrics: Mapping[str, MetricInfo]  # definition of every metric of the setting
     rivals: tuple[Rival, ...] = ()  # further opponents of candidates that know more than the heuristics do
-    asked: tuple[str, ...] = ()  # the metrics of which there are verdicts, the one that decides first
+    asked: tuple[str, ...] = ()  # the metrics with verdicts, the deciding one first
     tails: tuple[str, ...] = ()  # metrics of the tail beside it
     criteria: Criteria = CRITERIA  # criteria for equal, and for no worse
     look: LookTaken | None = None  # after which look it ended; ``None`` if there was to be one

@@ -210,7 +210,7 @@ def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterat
 
 
 def _is_ahead(row: SummaryRow, info: MetricInfo) -> bool:
-    """Return whether a mean is better as far as the protocol can show it: one run may have no interval."""
+    """Return whether a mean is better by all that the protocol can show: one run may have no interval."""
     if not math.isnan(row.ratio_low):
         return is_better(row, info) is True
     return row.ratio != 1 and info.side(row.ratio) == "better"

@@ -83,7 +83,7 @@ class JudgingWindows:
         return f"jobs of {self._counted(known)}" if known else ""
 
     def _cases_with(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
-        """Return the cases of which one of the tests says that they hold jobs of one of the parts."""
+        """Return the cases that hold jobs of one of the parts, by one of the tests."""
         return [case for case in self.cases if any(test(case, part) for part in parts for test in tests)]
 
     def _likeness(self, environment: EnvironmentSpec | None) -> _Test:
@@ -114,7 +114,7 @@ class JudgingWindows:
         return load.name == part.get("workload") and not are_others
 
     def _source(self, case: Case) -> Load:
-        """Return the load of which a case is a part; a generated one is all of it."""
+        """Return the whole load of a case; a generated case is its own load."""
         if case.source >= 0:
             return self.workloads[case.source]
         found: Load = self._once(("load", case), lambda: self._generate(case))

@@ -43,7 +43,7 @@ class Measured:
     """All numbers of a comparison."""
 
     candidates: tuple[str, ...]
-    baseline: str  # the name of the one that ratios refer to
+    baseline: str  # the candidate that ratios refer to
     workloads: tuple[str, ...]  # name of the workload of each window, shape ``(n_windows,)``
     # by candidate and metric, an array of shape ``(n_windows, n_seeds)``
     values: Mapping[str, Mapping[str, FloatArray]]
@@ -72,7 +72,7 @@ class Measured:
         return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
 
     def decides_as_baseline(self, candidate: str, windows: NDArray[np.int64]) -> bool:
-        """Return whether all metrics of a candidate equal the baseline's in all windows, none of which failed."""
+        """Return whether all metrics of a candidate equal the baseline's in all windows, without failures."""
         if self.is_failed[candidate][windows].any() or self.is_failed[self.baseline][windows].any():
             return False
         base = self.values[self.baseline]
@@ -120,7 +120,7 @@ class SummaryRow:
     mean_rank: float = math.nan
     confidence: float = CONFIDENCE  # share of intervals that would hold the true value
     decides_as_baseline: bool = False  # whether all metrics equal the baseline's in all windows
-    # trainings of which the candidate is the average, if the intervals include what other trainings would change
+    # trainings that the candidate averages, if the intervals include what other trainings would change
     n_averaged: int = 0
     n_weeks: int = 0  # weeks from which the interval of a single run comes, and p; 0 where there are windows
     # logs, and the mean ratio over logs with its interval as if they were drawn from many

@@ -1,4 +1,4 @@
-"""Models made of those of agents that evolve: the mean of several, and what one of them started from."""
+"""Models made of several models of agents that evolve: their mean, and the start of one of them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ChosenEnvironment:
         return self.spec.player(machine, load, self.arguments, options)
 
     def check_can_play(self, where: str, machine: Machine | None = None) -> None:
-        """Refuse an environment of which no model can be played by `player`, on any machine or on this one."""
+        """Refuse an environment whose models `player` cannot play, on any machine or on this one."""
         why = self.spec.unplayable(self.arguments, machine)
         if why is not None:
             raise OptionsError(f"{where}: {why}")

@@ -277,7 +277,7 @@ class _Networks:
 
     def settings_of_rows(self) -> dict[str, Any]:
         """Return the settings of an agent whose network is over rows."""
-        # A row of which one action is legal counts, whichever it is.
+        # A row with a legal action counts, whichever it is.
         return {"network": "rows", "hidden": _widths(self.trunk + self.actor)[:-1], "visible_rows": "all"}
 
     def state_of_rows(self) -> dict[str, Tensor]:

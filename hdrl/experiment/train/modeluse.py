@@ -41,7 +41,7 @@ class Model:
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
     agent_files
-        Instead of one: agent files, of which that one counts whose name the model file says.
+        Instead of one: several agent files; the one that the model file names counts.
     setting
         The setting that it decides in; batch jobs by default.
     trust
@@ -58,7 +58,7 @@ class Model:
         ``first_job`` and ``last_job`` (in the order of submission, from 0), ``platform`` and a ``sketch`` of these jobs
         (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if unknown.
     averages
-        Hashes of the model files of which it is the average; empty if it is none.
+        Hashes of the averaged model files; empty if it is no average.
 
     Raises
     ------

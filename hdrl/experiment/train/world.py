@@ -83,7 +83,7 @@ class TrainingWorld:
                 )
 
     def _shares(self, n: int) -> list[Span]:
-        """Return the part to train on in n pieces, each of which begins where a configuration does."""
+        """Return the part to train on in n pieces that begin where configurations do."""
         begins = self._begins()
         if len(begins) < n:
             raise OptionsError(

@@ -89,7 +89,7 @@ def build_network(
 
 
 # Below, ``sizes`` are what all networks are made of: the shape of observations, the number of actions, the generator;
-# ``named`` are has_critic, n_atoms and n_per_row, as far as they are given.
+# ``named`` are has_critic, n_atoms and n_per_row, if given.
 
 
 @NETWORKS.register("kernel")

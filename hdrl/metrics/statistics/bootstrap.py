@@ -27,7 +27,7 @@ _TIE = 1e-9
 
 
 _FEW = 5
-"""Values of which there are few different resamples."""
+"""Number of values with few different resamples."""
 
 
 class Interval(NamedTuple):
@@ -174,7 +174,7 @@ class Bootstrap:
         return self._weighted(table, is_there, self._draw_seeds(table.shape[1], side))
 
     def _of_trainings(self, table: FloatArray, is_there: NDArray[np.bool_]) -> FloatArray:
-        """Return by how much the mean of resampled trainings differs from that of all, in each resample."""
+        """Return the difference of the mean of resampled trainings from the mean of all, in each resample."""
         weights = self._draw_seeds(table.shape[1], "values")
         return self._weighted(table, is_there, weights - 1 / table.shape[1])
 

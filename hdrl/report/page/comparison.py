@@ -23,7 +23,7 @@ MOST_CURVES = 8
 """Candidates whose windows are drawn: the best ones, and all that learned."""
 
 MOST_ON_LOGS = 3
-"""Candidates of which the page says what they would do on another log."""
+"""Number of candidates with an estimate for another log on the page."""
 
 
 def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:

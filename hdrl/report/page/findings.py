@@ -55,7 +55,7 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
-    """Return whether the runs differ in the policy and the seed only, as far as they say."""
+    """Return whether the runs differ in the policy and the seed only, by their own data."""
     return not _differences(runs)
 
 

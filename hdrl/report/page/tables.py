@@ -115,7 +115,7 @@ class _Numbers:
 
 
 def _versions(run: Run) -> Mapping[str, Any]:
-    """Return the versions of programs that a run was made with, as far as its provenance says so."""
+    """Return the versions of the programs that made a run, if its provenance has them."""
     found = get_nested(run.provenance, "versions")
     return found if isinstance(found, Mapping) else {}
 

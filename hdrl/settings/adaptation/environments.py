@@ -20,7 +20,7 @@ class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device,
     id = "hdrl/Adaptation-v0"
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the validation accuracy, of which more is better."""
+        """Return the validation accuracy, where more is better."""
         del arguments
         return "mean_validation_accuracy", 1
 

@@ -119,7 +119,7 @@ _SEQUENCE_NUMBERS = ("rank", "test", "test_std")
 
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on the device"),
-    TraceFile((JOBS_FILE,), _write_adaptations, "what was done to each job, and what came of it"),
-    TraceFile((SEQUENCES_FILE,), _write_sequences, "what each sequence of each table is worth"),
+    TraceFile((JOBS_FILE,), _write_adaptations, "actions and outcome of each job"),
+    TraceFile((SEQUENCES_FILE,), _write_sequences, "value of each sequence of each table"),
 )
 """Files of a run folder that are written from a Trace."""

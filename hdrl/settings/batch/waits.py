@@ -115,7 +115,7 @@ NO_HET_JOBS: Mapping[float, int] = MappingProxyType({})
 
 
 def het_columns(rows: Rows, het: Mapping[float, int]) -> SiteColumns | None:
-    """Return the columns beside a log that say which jobs are components of which het job; ``None`` if none is.
+    """Return the columns that assign components to het jobs; ``None`` if there are none.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         return arguments.get("compatibility") is not None
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better."""
+        """Return the objective, where less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
     def unplayable(self, arguments: Mapping[str, Any], machine: Cluster | None = None) -> str | None:

@@ -41,7 +41,7 @@ N_COLOURS = 8
 """Colours of jobs; every eighth job has the same."""
 
 N_BINS = 20
-"""Stretches of arrival dates of which a mean is drawn."""
+"""Number of bins of arrival dates; a mean is drawn of each."""
 
 MOST_IN = 12.0
 """Height of a chart in inches at most."""

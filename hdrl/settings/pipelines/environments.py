@@ -68,7 +68,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         return tuple(f"{kind}+{depth}" for kind in ("cpu", "gpu") for depth in range(n_depths))
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better, whatever is rewarded on the way."""
+        """Return the objective, where less is better, whatever the rewards on the way are."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
     def unplayable(self, arguments: Mapping[str, Any], machine: Units | None = None) -> str | None:

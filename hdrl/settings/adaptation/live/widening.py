@@ -23,7 +23,7 @@ def widen(
     generator: torch.Generator,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> None:
-    """Copy channels or units of a block until it has as many as wanted, and divide what comes of them by their number.
+    """Copy channels or units of a block until it is wide enough, and divide their outputs by the number of copies.
 
     Adam's moments follow: the gradient of a unit that is there ``n`` times is an ``n``-th of what it was.
 

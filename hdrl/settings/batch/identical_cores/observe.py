@@ -48,7 +48,7 @@ def _write_padding(state, first, last, n_features):
 
 @jit
 def _move_up(state, n_features):
-    """Move the rows after that of a job which has gone up by one; return from which row on others are to be written."""
+    """Move the rows behind a job that has left the queue up by one; return the first row to write again."""
     s = state.scalars[0]
     n_kept = min(s.changed_from, s.n_shown)
     if s.moved_from >= s.n_shown:

@@ -16,7 +16,7 @@ from hdrl.settings.batch.workload.model import Workload
 
 FloatArray = NDArray[np.float64]
 
-_ABSENT = 1.0  # the value of a column of which the log tells nothing
+_ABSENT = 1.0  # the value of a column that is missing in the log
 
 # Where the fixed scale of a column is one half.
 _HALF_REQUEST_S = 3600.0

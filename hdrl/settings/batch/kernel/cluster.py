@@ -247,7 +247,7 @@ def _give_back(state, core, job, processor):
 
 @jit
 def _after_release(state, processor, relieved_others):
-    """Refresh a processor of which cores have been released."""
+    """Refresh a processor with released cores."""
     s = state.scalars[0]
     _refresh_processor(state, processor)
     if s.logging == 1 and _is_relieved(state, processor, relieved_others):

@@ -129,7 +129,7 @@ def retime(state, job):
 
 @jit
 def _share_memory(state, job):
-    """Let those beside a job that has come to its hosts, or left them, go on at the speeds that are left to them."""
+    """Retime the neighbours of a job that has started or left its hosts at their new speeds."""
     if len(state.paces) == 0:
         return
     row = state.jobs[job]

@@ -151,7 +151,7 @@ WHOLE_GATE_AT = 0.1
 _LOG1P = np.array([math.log1p(n) for n in range(64)])  # two of five logarithms that describe a job
 
 _FIRST_OF_ALL = 1e10
-"""More than an additive index and the seconds of centuries come to."""
+"""A bound above any additive index and the seconds of centuries."""
 
 
 @jit

@@ -226,7 +226,7 @@ def _put_general(powers, printed, place, value):
 
 @jit
 def _put_decimal(printed, place, digits, n, power):
-    """Print ``n`` digits, the first of which counts a power of ten, without an exponent; return where they end."""
+    """Print ``n`` digits from a power of ten down, without an exponent; return the end of the text."""
     if power < 0:
         printed[place] = _ZERO
         printed[place + 1] = _POINT

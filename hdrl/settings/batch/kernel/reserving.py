@@ -236,7 +236,7 @@ def find_hole(state, job, core_key, from_s, limit_s, own_s):
 
 @jit
 def _may_start(state, job, own_s):
-    """Tell whether a job may start now as far as counting cores tells, the fastest that are free at best."""
+    """Tell whether a job may start now by counting cores, at best the fastest free ones."""
     s, row = state.scalars[0], state.reservations[job]
     n = np.int64(row.n_requested)
     if n > s.n_free_cores or not stays_free(state, n, s.message_s + row.shortest_s, own_s):

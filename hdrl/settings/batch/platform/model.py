@@ -49,8 +49,8 @@ class SpeedCurve:
 
     b: float  # slope of the speed beyond ``c``, as a share of the peak per MB/s, below 0
     c: float  # demand of all cores of the processor up to which none is slowed down, in MB/s
-    # range in which its own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and more,
-    # over ``dc - n dd`` MB/s
+    # range in which its own demand counts, with n other tasks on the processor: rising from ``(da - n) db`` MB/s, over
+    # ``dc - n dd`` MB/s
     da: float
     db: float
     dc: float

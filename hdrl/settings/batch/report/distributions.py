@@ -47,7 +47,7 @@ def medians(of: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
         values = [job_values(run, of) for run in runs]
         middles = [float(np.median(one)) if len(one) else math.nan for one in values]
         each = (f"{name} {number_words(median)}" for name, median in zip(names, middles, strict=True))
-        return f"Share of the jobs of which the {JOB_VALUES[of]} is not above each value. Medians: {'; '.join(each)}."
+        return f"Share of the jobs whose {JOB_VALUES[of]} is not above each value. Medians: {'; '.join(each)}."
 
     return describe
 

@@ -162,7 +162,7 @@ def generate(model: Model, random: np.random.Generator, name: str = "generated")
 
 
 def _pipeline(model: Model, name: str, need_us: float, period_us: int, random: np.random.Generator) -> Pipeline:
-    """Return a pipeline of which an instance needs a given unit time at the least."""
+    """Return a pipeline whose instances need a given unit time at the least."""
     n = int(random.integers(model.n_kernels[0], model.n_kernels[1], endpoint=True))
     shape = str(random.choice(np.array(SHAPES))) if model.shape == "mixed" else model.shape
     edges = _edges(shape, n, random)
