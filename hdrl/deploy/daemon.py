@@ -56,14 +56,14 @@ LONGEST_PAUSE_S = 600.0
 MOST_PROBLEMS = 20
 
 _UNKNOWN = -1.0
-"""What was predicted of a job that ran before the daemon did."""
+"""Mark for a job that ran before the daemon did, and so has no prediction."""
 
 _holds, _has_changed = python_of(holds), python_of(has_changed)
 
 
 @dataclass(slots=True)
 class DaemonState:
-    """What the daemon remembers, apart from what it has learned.
+    """State of the daemon, apart from what it has learned.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class DaemonState:
 
 
 def read_state(folder: Path, deployment: Deployment) -> DaemonState:
-    """Return what a daemon has left in a folder; a new state if none has.
+    """Return the state that a daemon left in a folder; a new one if there is none.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def read_state(folder: Path, deployment: Deployment) -> DaemonState:
 
 @dataclass(slots=True)
 class Look:
-    """What one look at the queue came to.
+    """Results of one look at the queue.
 
     Attributes
     ----------
@@ -354,7 +354,7 @@ class Daemon:
                 look.released.append(job.id)
 
     def _write_tables(self, here: Sequence[tuple[str, bool]], now_s: float, look: Look, *, has_learned: bool) -> None:
-        """Write what the Lua reads."""
+        """Write the tables of the Lua."""
         counts: dict[str, list[int]] = {}
         for user, is_waiting in here:
             one = counts.setdefault(user, [0, 0])
@@ -541,7 +541,7 @@ def run(
 
 
 def look_text(look: Look, *, acts: bool) -> str:
-    """Return what one look came to, as a line."""
+    """Return the results of one look, as a line."""
     parts = [f"{look.n_waiting:,} wait", f"{look.n_running:,} run", f"{look.n_free:,} cores free"]
     parts.append(f"{len(look.factors):,} new numbers")
     if look.held or look.released:

@@ -38,7 +38,7 @@ from hdrl.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class DeployChoices:
-    """How a policy is deployed.
+    """Choices of a deployment.
 
     Attributes
     ----------

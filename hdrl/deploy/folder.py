@@ -1,4 +1,4 @@
-"""What a deployment says of itself: the policy, the site, and what simulation promised."""
+"""Description of a deployment: the policy, the site, and the results of simulation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ratio(Block):
 
 
 class Promise(Block):
-    """What simulation says will come.
+    """Results that simulation promises.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class DeployedIndex(Block):
 
 
 class Deployment(Block):
-    """What a deployment is: all that the daemon reads.
+    """Description of a deployment: all that the daemon reads.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ def index_of(policy: DeployedPolicy) -> DeployedIndex:
 
 
 def read_deployment(folder: Path) -> Deployment:
-    """Return what a folder deploys.
+    """Return the deployment of a folder.
 
     Raises
     ------
@@ -150,5 +150,5 @@ def read_deployment(folder: Path) -> Deployment:
 
 
 def write_deployment(folder: Path, deployment: Deployment) -> None:
-    """Write what a folder deploys."""
+    """Write the deployment of a folder."""
     write_json(folder / DEPLOYMENT, deployment.model_dump(mode="json"))

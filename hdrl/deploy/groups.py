@@ -88,7 +88,7 @@ class KeyedGroups:
             self.learn(name_of(user), whole_minutes_s(requested_s), cores, run_s)
 
     def here(self, users: Iterable[tuple[str, bool]]) -> None:
-        """Note which jobs are in the system.
+        """Record the jobs in the system.
 
         Parameters
         ----------

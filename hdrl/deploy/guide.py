@@ -1,4 +1,4 @@
-"""What an administrator reads: the page of a deployment, and its unit for systemd."""
+"""Files for administrators: the page of a deployment, and its unit for systemd."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from hdrl.settings.batch.site_rules.kernel.site_factor import MIDDLE, MOST, STEP
 
 @dataclass(frozen=True, slots=True)
 class LuaSite:
-    """What the Lua has to know of a site.
+    """Data of a site for the Lua.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the kernel says of jobs outside a simulation: predicted run times, the index, the gate; compiled.
+"""Results of the kernel for jobs outside a simulation: predicted run times, the index, the gate; compiled.
 
 The formulas are those of `hdrl.settings.batch.kernel`, so that a queue of Slurm is ordered as a simulated one is.
 """
@@ -88,7 +88,7 @@ def _learn(sums, groups, run_s, requested_s):
 
 
 class Ranked(NamedTuple):
-    """What the kernel says of jobs.
+    """Results of the kernel for jobs.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def learn(sums: NDArray[Any], groups: NDArray[np.int32], run_s: float, requested
 
 
 def warm_up() -> None:
-    """Compile what the daemon calls, so that it need not."""
+    """Compile the functions of the daemon, so that it need not."""
     rows, sums = waiting_rows(np.zeros(1), np.ones(1), np.ones(1, dtype=np.int64)), np.zeros(1, dtype=SUMS_DTYPE)
     groups = np.zeros((1, len(LEVELS)), dtype=np.int32)
     ranked(rows, groups, sums, PolicyRule(), codes.JOB_FIRST, now_s=0.0, n_procs=1, n_free=0)
