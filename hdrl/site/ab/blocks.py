@@ -32,7 +32,7 @@ NO_LIMIT = "still waiting when the block settled, without a limit"
 
 @dataclass(slots=True)
 class MeasuredBlock:
-    """What the accounting says of a block."""
+    """Measurements of a block from the accounting."""
 
     # which block it is, and when its numbers are taken, in seconds since 1970
     policy: str

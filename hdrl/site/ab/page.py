@@ -1,4 +1,4 @@
-"""What an experiment shows, for people: as text, and as a page in the style of all reports."""
+"""Results of an experiment for people: as text, and as a page in the style of all reports."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _picture(answer: Mapping[str, Any]) -> Chart | None:
 
 
 def plan_lines(plan: Mapping[str, Any], outlook: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a plan and its outlook say, as text."""
+    """Yield the lines of a plan and its outlook, as text."""
     baseline, candidate = plan["policies"]
     blocks = plan["blocks"]
     yield f"{candidate} against {baseline}: {len(blocks)} blocks from {blocks[0]['begin']} to {blocks[-1]['end']}"

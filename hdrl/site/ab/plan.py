@@ -54,7 +54,7 @@ class PlannedBlock(Block):
 
 
 class AbPlan(Block):
-    """What the file of a plan says."""
+    """Contents of the file of a plan."""
 
     policies: Annotated[list[Text], Field(min_length=2, max_length=2)] = Field(
         description="The two policies; ratios refer to the first."
@@ -106,7 +106,7 @@ METRICS: Mapping[str, MetricInfo] = DISTRIBUTIONS
 
 @dataclass(frozen=True, slots=True)
 class PlanChoices:
-    """What a plan is to be.
+    """Choices for a plan.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def days_of_round(pairing: Pairing, block_days: int) -> tuple[int, int]:
 
 
 def _midnights(choices: PlanChoices) -> list[str]:
-    """Return where blocks begin, and where the last one ends: midnights of the zone, whatever its clocks do."""
+    """Return the beginnings of the blocks, and the end of the last: midnights of the zone, whatever clocks do."""
     zone = find_zone(choices.zone) or UTC
     n_blocks = choices.n_days // choices.block_days
     try:

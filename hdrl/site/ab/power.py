@@ -1,4 +1,4 @@
-"""How many days an experiment needs, from how much days differ in a log of the site, or in a generated one."""
+"""Days that an experiment needs, by the differences between days in a log of the site, or in a generated one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What an experiment needs."""
+    """Needs of an experiment."""
 
     # by which metric, with which pairs
     metric: str
@@ -64,7 +64,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a plan can show.
+    """Statistical power of a plan.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def history_of(site: Path | None, seed: int) -> History:
 
 
 def outlook(choices: PlanChoices, history: History) -> Outlook:
-    """Return what a plan can show, by experiments that are drawn from the pairs of days of a log.
+    """Return the statistical power of a plan, by experiments that are drawn from the pairs of days of a log.
 
     Raises
     ------

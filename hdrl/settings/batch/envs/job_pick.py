@@ -38,7 +38,7 @@ DEFAULT_N_JOBS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickEpisodes(EpisodeArguments):
-    """Which jobs an episode holds, and which windows are drawn."""
+    """Arguments that select the jobs of an episode, and the windows that are drawn."""
 
     n_jobs: Length = DEFAULT_N_JOBS
     keeps: Sequence[Any] | None = None
@@ -302,7 +302,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
     def trace(self, row: int = 0) -> Trace:
-        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+        """Return the trace of the last episode of a row that has ended, for metrics, pictures and reports.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         )
 
     def guide_actions(self) -> NDArray[np.int64]:
-        """Return what the policy ``guide`` would do now in each row, shape ``(num_envs,)``; 0 after an end.
+        """Return the action of the policy ``guide`` in each row now, shape ``(num_envs,)``; 0 after an end.
 
         Of several policies, it is in each row that which is best in the jobs of its episode.
 

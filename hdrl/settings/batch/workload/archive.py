@@ -114,7 +114,7 @@ class FetchedLog:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What a file must be, and who says so."""
+    """Expected properties of a file, and their source."""
 
     size_bytes: int | None
     sha256: str | None
@@ -311,7 +311,7 @@ def _write_record(fetched: FetchedLog, url: str | None) -> None:
 
 
 def _expected(log: ArchiveLog, path: Path) -> _Expected:
-    """Return what is pinned, else what was recorded."""
+    """Return the pinned properties, else the recorded ones."""
     if log.sha256 is not None:
         return _Expected(log.size_bytes, log.sha256, "as the archive had it")
     record = _record(path)

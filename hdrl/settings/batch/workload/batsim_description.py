@@ -50,7 +50,7 @@ def write_batsim_json(
 def describe_for_batsim(
     workload: Workload, *, platform: Platform | None = None, source: str | None = None
 ) -> dict[str, Any]:
-    """Return what `write_batsim_json` writes, as `json.loads` would give it.
+    """Return the output of `write_batsim_json`, as `json.loads` would give it.
 
     Raises
     ------

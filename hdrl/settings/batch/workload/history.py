@@ -1,4 +1,4 @@
-"""What a log tells of jobs that ended before a workload begins, and which jobs are alike.
+"""Jobs of a log that ended before a workload begins, and groups of similar jobs.
 
 Predictions of run times learn from ended jobs. In a window of a log, jobs before the window count as ended at their
 logged ends if these lie before the first submission in the window: a scheduler would have seen them end. Of later ends,
@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 LEVELS = ("all", "request", "user", "user and request", "user, request and cores")
-"""What jobs of one group have in common, coarse to fine. *By name*, a job's name stands in place of its request beside
-the user, and in the finest level besides; a job without a name is grouped by its request."""
+"""Common attributes of the jobs of one group, coarse to fine. *By name*, a job's name stands in place of its request
+beside the user, and in the finest level besides; a job without a name is grouped by its request."""
 
 ALL_LEVEL = LEVELS.index("all")
 USER_LEVEL = LEVELS.index("user")
@@ -108,7 +108,7 @@ class Past:
 def past_of(
     jobs: NDArray[np.void], history: LogHistory | None, positions: NDArray[np.int64] | None, *, by_name: bool = False
 ) -> Past:
-    """Return what is known of ended jobs when the first of some jobs is submitted.
+    """Return the history of ended jobs when the first of some jobs is submitted.
 
     - ``jobs``: rows of `Workload.jobs`; not empty.
     - ``history``: the log that they are of; ``None``: of none.

@@ -39,7 +39,7 @@ GB/s that each of its cores takes; ``user`` ... ``priority`` numbers of the log,
 
 
 class StepKind(IntEnum):
-    """What one step of a job does."""
+    """Kind of one step of a job."""
 
     DELAY = 0
     """Sleeps ``amount`` seconds; the cores draw idle power."""
