@@ -100,7 +100,7 @@ class _Running(nn.Module):
         self.register_buffer("temperature", torch.tensor(temperature))
 
     def scaled(self, returns: Tensor) -> Tensor:
-        """Return what is better than usual, and take notice."""
+        """Return the standardised returns, and update their statistics."""
         if not self.n_batches:
             self.mean = portable.mean(returns)
             self.square = portable.mean((returns - self.mean).square()).clamp(min=1e-4)
@@ -167,7 +167,7 @@ class AdvisorAgent(ActorCriticAgent):
             return Acted(sample(self._exploring(self.network.logits(observations, mask)), self.generator), {})
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is while training."""
+        """Return the probability of each action while training."""
         with torch.inference_mode():
             return portable.softmax(self._exploring(self.network.logits(observations, mask)))
 
@@ -282,7 +282,7 @@ def _beginnings(batch: Steps) -> Tensor:
 
 
 def _better_than_alike(returns: Tensor, kinds: Tensor) -> Tensor:
-    """Return how much better returns are than the mean of their kind, divided by how much that varies."""
+    """Return the advantage of returns over the mean of their kind, divided by its deviation."""
     _, kind = torch.unique(kinds, dim=0, return_inverse=True)
     n = torch.bincount(kind).to(returns.dtype)
     above = returns - (torch.zeros_like(n).index_add(0, kind, returns) / n)[kind]

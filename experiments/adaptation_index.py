@@ -43,7 +43,7 @@ Rule = Callable[[Floats], int]
 
 @PROTOCOLS.register("adaptation-index")
 def adaptation_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what indices do on families that they were not evolved on, see `judge_unseen`, and the bound.
+    """Return the results of indices on families that they were not evolved on, see `judge_unseen`, and the bound.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _on_own_tables(tables: Sequence[Table], weights: Mapping[str, Floats]) -> di
 
 
 def table_features(table: Table) -> Floats:
-    """Return what an index sees of all blocks of a table before the first decision."""
+    """Return the features of all blocks of a table before the first decision."""
     return features(table.model, float(table.time_left_s[0]) / table.budget_s, 0.0).ravel()
 
 

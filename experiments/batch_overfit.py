@@ -1,4 +1,4 @@
-"""Whether a policy that is picked from many on visible windows is better on others: what a benchmark must not publish.
+"""Selection of a policy from many on visible windows: whether it is better on others, too.
 
 Each round has windows that everybody sees and windows that follow from a secret that is revealed afterwards. In each,
 200 candidates are drawn: the shipped index with a random number added to each weight. They differ little on average;

@@ -45,7 +45,7 @@ SEED_TRACES = ("heavy", "low", "medium")
 another version of trace or program."""
 
 SEED_END_S = 15_000_000.0
-"""When its runs ended."""
+"""End of its runs."""
 
 SEED_LOADS = (0.5, 0.7, 0.85, 0.95)
 """Offered loads at which its baselines are looked at, too."""
@@ -66,7 +66,7 @@ MAKESPAN_POLICIES = ("gavel-fifo", "gavel-fifo-het", "gandiva", "gavel-makespan"
 """Rows of ``gpu-gavel-makespan``; the last is what the others are held against."""
 
 MAKESPAN_JOBS, MAKESPAN_SEEDS = 500, 5
-"""How many jobs are there at first, and how many loads of them are drawn."""
+"""Number of initial jobs, and of loads that are drawn of them."""
 
 GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 """The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""

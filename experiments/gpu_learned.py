@@ -24,10 +24,10 @@ from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskState
 
 N_JOBS, N_LOADS = 200, 10
-"""How many jobs a generated load holds, and how many there are at each offered load."""
+"""Number of jobs of a generated load, and of loads at each offered load."""
 
 TIME_TO_END_S = 50_000.0
-"""How long jobs may take behind the last arrival of a generated load."""
+"""Time allowed to jobs behind the last arrival of a generated load, in seconds."""
 
 
 class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):

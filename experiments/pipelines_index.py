@@ -50,7 +50,7 @@ LENGTH_US = 20_000_000
 N_RESAMPLES = 10_000
 
 PROMISED = 0.75
-"""What the ratio to the best classic policy is promised to lie below, with its interval."""
+"""Promised upper bound of the ratio to the best classic policy, with its interval."""
 
 TO_CLASSIC = "misses, to best classic"
 

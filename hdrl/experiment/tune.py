@@ -66,12 +66,12 @@ TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE = "tune.json", "recommend
 JUDGED, PAGE_FILE, UNTRAINED_FILE = "judged", "report.html", "untrained.pt"
 
 FILES = (TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE, UNTRAINED_FILE, PAGE_FILE)
-"""What a tuning writes besides its trainings and comparisons; `launcher.tune` makes the page."""
+"""Files that a tuning writes besides its trainings and comparisons; `launcher.tune` makes the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """What is tuned.
+    """Subject and budget of a tuning.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class TuneRequest:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a request comes to on its log.
+    """Size of a tuning on its log.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Budget:
 
     @property
     def estimated_s(self) -> float:
-        """About how long it takes two cores."""
+        """Estimated time on two cores, in seconds."""
         return STARTING_S + self.n_simulated / SIMULATED_PER_S
 
 
@@ -159,7 +159,7 @@ def budget_of(request: TuneRequest, n_jobs: int) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came of a tuning.
+    """Result of a tuning.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ def _options(request: TuneRequest) -> dict[str, Any]:
 
 
 def _learning(reference: str) -> dict[str, Any]:
-    """Return what evolves: the form of the shipped weights, against the best classic policy."""
+    """Return the options of the evolution: the form of the shipped weights, against the best classic policy."""
     return {
         "environment": "job_index",
         "algorithm": "cma_es",
@@ -354,7 +354,7 @@ def _learning(reference: str) -> dict[str, Any]:
 
 
 def recommend(ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
-    """Return what won: the simplest policy, unless another is shown to be better, and no tail of it to be worse.
+    """Return the winner: the simplest policy, unless another is shown to be better, and no tail of it to be worse.
 
     - ``ranked``: policies, the simplest first.
     - ``tables``: for each but the last, the table whose ratios refer to it.

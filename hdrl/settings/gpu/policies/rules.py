@@ -22,7 +22,7 @@ NodeOrder: TypeAlias = Literal["file", "largest", "smallest", "shuffled"]
 """In which order nodes are looked at: that of the file, by GPUs, or a random one by the seed."""
 
 Tie: TypeAlias = Literal["first", "last", "random"]
-"""Which of equally good nodes is taken, in the order of nodes."""
+"""Choice among equally good nodes, in the order of nodes."""
 
 TIES: Mapping[str, int] = MappingProxyType(
     {"first": codes.TIE_FIRST, "last": codes.TIE_LAST, "random": codes.TIE_RANDOM}
@@ -34,7 +34,7 @@ MAX_LEVELS = 256
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How jobs are simulated, whatever decides.
+    """Rules of simulation, whatever decides.
 
     Attributes
     ----------

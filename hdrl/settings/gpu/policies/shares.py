@@ -91,7 +91,7 @@ def _makespan_het(situation: ShareSituation) -> Floats:
 
 
 N_HALVINGS = 24
-"""How often the interval of finish-time fairness is halved."""
+"""Number of bisections of the interval of finish-time fairness."""
 
 
 def _ftf(situation: ShareSituation, rates: Floats) -> Floats:
