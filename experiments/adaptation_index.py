@@ -99,9 +99,9 @@ def best_rule(seen: Floats, worth: Floats, n_splits: int) -> Rule:
     seen
         The features of each table, shape ``(n_tables, n_features)``.
     worth
-        What each sequence is worth, shape ``(n_tables, n_sequences)``.
+        Value of each sequence, shape ``(n_tables, n_sequences)``.
     n_splits
-        How often cells are split by one feature and a threshold, midway between values that tables have; of partitions
+        Number of splits of cells by one feature and a threshold, midway between values that tables have; of partitions
         that are worth the same, the first counts.
     """
     return _best_tree(seen, worth, n_splits)[1]

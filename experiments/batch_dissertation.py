@@ -52,7 +52,7 @@ def judged_windows(n_jobs: int, name: str = "workload") -> list[Window]:
     n_jobs
         Jobs of the log.
     name
-        What the log is called, for messages.
+        Name of the log, for messages.
 
     Raises
     ------

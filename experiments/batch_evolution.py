@@ -160,7 +160,7 @@ def tails(opponent: WindowOutcome, played: Sequence[WindowOutcome]) -> dict[str,
     Parameters
     ----------
     opponent
-        What came of it under that.
+        Its outcome under that opponent.
     played
         The same of the policy, then of its trainings.
     """
@@ -204,7 +204,7 @@ def judged_log(path: Path, n_procs: int, *, speedup: float = 1.0) -> tuple[Judge
     n_procs
         Processors of its machine.
     speedup
-        How many times as fast as in the log jobs arrive; they run as long.
+        Speed-up of the arrivals relative to the log; run times stay.
     """
     from hdrl.settings.batch.envs.machines import pool_inputs
     from hdrl.settings.batch.envs.window_judge import JudgedLog

@@ -206,11 +206,11 @@ def first_episodes(
     Parameters
     ----------
     model
-        Who decides, by its best actions.
+        Model that decides, by its best actions.
     envs
         A batch of environments like that of its training.
     options
-        What the first episodes are: options of the reset.
+        Options of the reset, which define the first episodes.
     read
         Gives what is reported of an episode that has just ended: of its row, with the info of that step.
     """

@@ -54,7 +54,7 @@ Logarithms = NDArray[np.float64]
 
 @PROTOCOLS.register("es-overload")
 def es_overload(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return how the shipped weights do in continuous runs under both guards.
+    """Return the results of the shipped weights in continuous runs under both guards.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _append(table: dict[str, list[Logarithms]], ratios: Mapping[str, Logarithms]
 
 
 def _of_log(row: str, ratios: Mapping[str, Logarithms]) -> dict[Place, Finding]:
-    """Return what is reported of one log: ratios without an interval."""
+    """Return the findings of one log: ratios without an interval."""
     return {
         (row, f"{measure}, {what}"): Finding(float(elementary.exp(value)), null=1.0)
         for what, values in ratios.items()

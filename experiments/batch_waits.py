@@ -37,7 +37,7 @@ ALL = "mean of the logs"
 @PROTOCOLS.register("wait-coverage")
 @without_models
 def wait_coverage(traces: Mapping[str, Path]) -> dict[Place, Finding]:
-    """Return which share of the waits intervals held, and how wide these were.
+    """Return the share of the waits that the intervals held, and the width of the intervals.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ training if there was one, it returns numbers by row and column."""
 
 
 def evolved_weights(models: Sequence[Playable]) -> list[NDArray[np.float64]]:
-    """Return what the agents of some models have evolved, as they hold it: the mean first, then each."""
+    """Return the evolved weights of some models, as their agents hold them: the mean first, then each."""
     each = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
     return [np.mean(each, axis=0), *each]
 

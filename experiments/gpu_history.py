@@ -61,7 +61,7 @@ METRICS = ("mean_jct_s", "p99_jct_s", "longest wait")
 @PROTOCOLS.register("gpu-history")
 @without_models
 def gpu_history(traces: Mapping[str, Path]) -> dict[Place, Finding]:
-    """Return how policies compare with 2D-LAS, and the index by hand with SRSF by the same predictions.
+    """Return the comparison of policies with 2D-LAS, and of the index by hand with SRSF by the same predictions.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
     ours, theirs
         Logarithms, shape ``(n_windows, n_offered)``.
     what
-        What it is called.
+        Its name.
     """
     logs = (ours - theirs).mean(axis=1)
     positions = stream(0, f"bootstrap of {what}").integers(0, len(logs), (10_000, len(logs)))

@@ -51,7 +51,7 @@ _AT_ONCE = 16
 
 @PROTOCOLS.register("pipelines-limits")
 def pipelines_limits(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what the shipped index misses under sporadic releases, and which of its misses other weights avoid.
+    """Return the misses of the shipped index under sporadic releases, and those that other weights avoid.
 
     For each set of the last part, other weights are tried, and the best of them counts. Weights that are chosen by the
     set that judges them are no policy. But their schedules exist, so the fewest misses that are possible are no more.

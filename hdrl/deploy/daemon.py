@@ -76,13 +76,13 @@ class DaemonState:
     held
         Jobs that are held by a lease.
     predicted_s
-        How long each job that waits or runs was predicted to run when it was seen first.
+        Predicted run time in seconds of each job that waits or runs, when it was seen first.
     learned
         Jobs that have ended and were learned from, as long as squeue shows them.
     room
         Faded counts of jobs that came, and of those that found no room.
     watches
-        What the alarm has seen.
+        State of the alarm.
     """
 
     acts: bool = False
@@ -182,7 +182,7 @@ class Daemon:
     slurm
         The commands of Slurm.
     timeout_s
-        How long to wait for an answer of theirs.
+        Time to wait for an answer of theirs, in seconds.
 
     Raises
     ------
@@ -202,7 +202,7 @@ class Daemon:
         if acts:
             _check_not_undone(folder)
         self.state = read_state(folder, self.deployment)
-        if self.state.acts != acts:  # what was only noted is in no queue
+        if self.state.acts != acts:  # numbers that were only noted are in no queue
             self.state.written.clear()
             self.state.acts = acts
         self._previous_s = math.nan
@@ -499,7 +499,7 @@ def run(
     once
         Whether to look once only.
     timeout_s
-        How long to wait for an answer of Slurm.
+        Time to wait for an answer of Slurm, in seconds.
     say
         Called with a line about each look.
 
@@ -562,7 +562,7 @@ def undo(folder: Path, *, say: Callable[[str], None] = quiet) -> int:
     Returns
     -------
     int
-        How many jobs were given back.
+        Number of jobs that were given back.
 
     Raises
     ------

@@ -68,7 +68,7 @@ class Choice(NamedTuple):
     features
         Features of the jobs that it could have picked, shape ``(n_jobs, 13)``.
     picked
-        Which of them.
+        Index of the picked one.
     """
 
     features: Floats
@@ -86,8 +86,7 @@ class Distilled:
     terms
         The weights of the index by the names of its features.
     n_choices, agreement
-        How many picks of the network it was fitted to, and how often it picks the same job, on other windows than
-        those.
+        Number of picks of the network for the fit, and how often it picks the same job, on other windows than those.
     ratio, low, high
         Mean bounded slowdown of the index over that of the network, with its interval of 95 %.
     verdict

@@ -53,7 +53,7 @@ class DriftWatch:
     evidence
         The statistic of each bet.
     n_rung
-        How often it has rung.
+        Number of alarms.
     """
 
     promised: Sequence[float]

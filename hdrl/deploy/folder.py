@@ -36,7 +36,7 @@ class Promise(Block):
     Attributes
     ----------
     policy, baseline
-        What was simulated, and what stands for the scheduler of the site.
+        The simulated policy, and the stand-in for the scheduler of the site.
     verdict
         The sentence of the comparison.
     ratios
@@ -77,7 +77,7 @@ class Deployment(Block):
     index
         Its index if it was a model file, else ``None``.
     users
-        What stands for the user of a job: the name of the user, or the account, where one user submits for many.
+        Identity of a job's user: the name of the user, or the account, where one user submits for many.
     cores, cores_per_node
         Cores of the machine, and of most of its nodes.
     first_s, last_s
@@ -88,7 +88,7 @@ class Deployment(Block):
     bound_s
         After which wait a job is first.
     interval_s
-        How long the daemon sleeps between two looks.
+        Time between two looks of the daemon, in seconds.
     """
 
     version: Literal[1] = 1

@@ -132,9 +132,9 @@ def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, pl
     Parameters
     ----------
     weight
-        What the other terms of the site's priority come to together.
+        Largest sum of the other terms of the site's priority.
     place
-        Where the folder lies.
+        Path of the folder.
     n_lines
         Lines of the Lua.
     """

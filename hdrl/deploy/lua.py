@@ -33,9 +33,9 @@ class LuaSite:
     limits_s
         The time that a job of each partition gets that asks for none, in seconds; the empty name: of the default one.
     unlimited_s
-        What counts where there is no limit, in seconds.
+        Value in place of a missing limit, in seconds.
     folder
-        Where the tables lie on the machine of slurmctld.
+        Folder of the tables on the machine of slurmctld.
     users
         The field of a job that stands for its user.
     """

@@ -88,9 +88,9 @@ def promise_of(
     Parameters
     ----------
     folder
-        Where the comparison is kept.
+        Folder of the comparison.
     interval_s, bound_s
-        How long the daemon sleeps between two looks, and after which wait a job is first.
+        Time between two looks of the daemon, and the wait after which a job is first, in seconds.
 
     Raises
     ------

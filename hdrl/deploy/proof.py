@@ -227,16 +227,16 @@ def recorded(path: Path, *, n_windows: int, runs: Collection[str], speed: float)
     Parameters
     ----------
     n_windows
-        How many windows, the first ones.
+        Number of windows, the first ones.
     runs
-        Which runs beside Slurm's own order.
+        Runs beside Slurm's own order.
     speed
-        How many times faster than real time the clock goes.
+        Speed of the clock relative to real time.
 
     Yields
     ------
     str
-        What was recorded, and how much longer the host made jobs.
+        The recorded run, and the time that the host added to jobs.
     """
     starts = read_runs(path) if path.exists() else {}
     asked = {run: policy for run, policy in _PLAYED.items() if run in {SLURM, *runs}}

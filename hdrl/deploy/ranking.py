@@ -95,9 +95,9 @@ class Ranked(NamedTuple):
     keys
         The index of each job; the lowest is served first.
     reserves
-        Which share of the machine must stay free for a job to start; 0: it is not held.
+        Share of the machine that must stay free for a job to start; 0: it is not held.
     lengths_s
-        How long each is predicted to run, in seconds.
+        Predicted run time of each job, in seconds.
     """
 
     keys: NDArray[np.float64]

@@ -97,7 +97,7 @@ class JobUpdate:
     factor
         Its SiteFactor; ``None``: as it is.
     start
-        When it may start: ``"now"``, or ``"now+90"``; ``None``: as it is.
+        Its earliest start: ``"now"``, or ``"now+90"``; ``None``: as it is.
     """
 
     job: int
@@ -123,11 +123,11 @@ class Slurm:
     may_act
         Whether `update` is allowed.
     users
-        What stands for the user of a job.
+        Field of a job that stands for its user.
     timeout_s
-        How long to wait for an answer.
+        Time to wait for an answer, in seconds.
     n_odd
-        How many lines of squeue could not be read.
+        Number of lines of squeue that could not be read.
     """
 
     may_act: bool = False

@@ -82,7 +82,7 @@ class TuneRequest:
     minutes
         For which time on two cores the budget is made.
     n_seeds, seed
-        How many trainings are averaged (``None``: as many as fit), and the seed of the first.
+        Number of averaged trainings (``None``: as many as fit), and the seed of the first.
     """
 
     log: str
@@ -103,7 +103,7 @@ class Budget:
     length, n_windows
         Jobs of a window, and the windows of the last part.
     n_seeds, n_generations
-        How many trainings, and the generations of each.
+        Numbers of trainings, and of generations of each.
     choosing
         Shares of the log between which windows choose the best classic policy.
     n_simulated
@@ -174,7 +174,7 @@ class Tuned:
     comparisons
         The tables of the last part by their baseline: every policy that is simpler than another one.
     command
-        What runs the winner, from the folder.
+        Command that runs the winner, from the folder.
     """
 
     folder: Path
@@ -310,7 +310,7 @@ def _train(
     """Evolve once, or find that it was done; ``None`` if it was stopped."""
     folder = out / "models" / str(seed)
     model = folder / "model.pt"
-    if (folder / "timing.json").is_file() and model.is_file():  # what a training writes last
+    if (folder / "timing.json").is_file() and model.is_file():  # the last file of a training
         return model
     # The model plays what was looked at: what judges is left alone.
     learning = _learning(reference) | {

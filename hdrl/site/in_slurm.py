@@ -31,7 +31,7 @@ def replay_in_slurm(
     Parameters
     ----------
     first
-        How many jobs of the log come before the window; ``None``: the window is its end.
+        Number of jobs of the log before the window; ``None``: the window is its end.
 
     Raises
     ------

@@ -91,7 +91,7 @@ def write_forms(
     Parameters
     ----------
     text, page
-        What makes the text and the page; a page may need an extra.
+        Functions that make the text and the page; a page may need an extra.
     """
     write_json(folder / names[0], answer)
     with atomic_write(folder / names[1]) as file:

@@ -46,7 +46,7 @@ class Clock:
     Parameters
     ----------
     zone
-        Where dates without a zone are local; ``None``: they are UTC.
+        Time zone of dates without one; ``None``: UTC.
     """
 
     def __init__(self, zone: ZoneInfo | None) -> None:

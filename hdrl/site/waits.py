@@ -65,7 +65,7 @@ class WaitChoices:
     policy
         The policy that stands for the site's own.
     predictor
-        What says how long jobs will run.
+        Predictor of run times.
     form, zone
         Format of the dump, and time zone of its dates, as for an import.
     site_rules
@@ -92,7 +92,7 @@ class _Past:
     # see `adapted`
     intervals: Intervals
     coverage: float
-    # how many waits and dates they come from
+    # numbers of the waits and of their dates
     n_past: int
     n_dates: int
 

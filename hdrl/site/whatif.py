@@ -45,11 +45,11 @@ class WhatIf:
     policies
         Names of policies, Python files or model files.
     window, n_windows, warm_up
-        How many jobs a window has, how many windows, and how many jobs fill the machine before each.
+        Numbers of jobs of a window, of windows, and of jobs that fill the machine before each.
     target_s
         The longest 95th percentile of waits that is wanted.
     node_hour_price, kwh_price
-        What an hour of a node and a kilowatt hour cost.
+        Prices of an hour of a node, and of a kilowatt hour.
     seed
         Seed of policies that draw, and of the resamples of intervals.
     site_rules
@@ -80,7 +80,7 @@ def what_if(
     Parameters
     ----------
     n_workers
-        How many processes simulate; ``None``: one per core.
+        Number of processes that simulate; ``None``: one per core.
     on_result
         Called with how many of the pairs of machine and policy are done, and how many there are.
 

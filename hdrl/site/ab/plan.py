@@ -119,7 +119,7 @@ class PlanChoices:
     wash_out_s, settle_s
         As of an `AbPlan`; ``None``: a quarter of a block.
     pairing
-        Which blocks make a pair.
+        Pairing of the blocks.
     metric, confidence, zone, seed
         As of an `AbPlan`.
     """

@@ -46,7 +46,7 @@ class History:
     eligible_s: FloatArray
     wait_s: FloatArray
     run_s: FloatArray
-    name: str  # where they come from
+    name: str  # source of the history
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Needed:
     # by which metric, with which pairs
     metric: str
     pairing: Pairing
-    # how many pairs of the log there were, and the standard deviation of the logarithm of their ratios
+    # number of pairs of the log, and the standard deviation of the logarithm of their ratios
     n_pairs: int
     sd: float
     days: float  # days until four of five experiments show the gain; infinite beyond `MOST_PAIRS`

@@ -58,7 +58,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     Parameters
     ----------
     core_selection
-        Which free cores a picked job gets: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
+        Core selection of a picked job: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
     compatibility

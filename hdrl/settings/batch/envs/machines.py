@@ -150,7 +150,7 @@ def pool_inputs(
     keeps_dates
         Whether a log that is read here keeps its dates, unless ``choices`` say something else.
     **choices
-        How logs become jobs, see `workload.workload_from_swf`; by default without bandwidth.
+        Choices for reading logs, see `workload.workload_from_swf`; by default without bandwidth.
 
     Raises
     ------

@@ -36,7 +36,7 @@ class Objective:
     """An objective, and its rewards."""
 
     metric: str  # the metric of `hdrl.settings.batch.metrics` that it is, whose unit is that of the rewards by growth
-    so_far: str  # what stands for the metric before the end, in PolicyPair
+    so_far: str  # substitute for the metric before the end, in PolicyPair
     pair_code: int  # its number in `kernel.reward`
     pool_code: int  # its number in `identical_cores.codes`; `NO_CODE` where a pool knows nothing of it
     alias: str = ""  # HDeepRM's name, empty without

@@ -53,8 +53,8 @@ class Nodes:
     """Nodes that are alike."""
 
     names: str  # their names, a list as Slurm writes it
-    count: int  # how many they are
-    # what each has; memory 0: unknown
+    count: int  # their number
+    # resources of each; memory 0: unknown
     cores: int
     memory_mib: int = 0
     gpus: int = 0

@@ -61,7 +61,7 @@ def rules_of(conf: SiteConf) -> SiteRules:
     Parameters
     ----------
     conf
-        What it says of itself; a site without partitions has one, of all nodes.
+        Its description; a site without partitions has one, of all nodes.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def write_batsim_json(
         The platform, for ``nb_res`` (without it: what was read, else the cores of the largest job) and for
         ``req_ops``, the operations that a job would do in its requested time (without it: those that it does).
     source
-        Which source to write; needed if there are several.
+        Source to write; needed if there are several.
 
     Raises
     ------

@@ -97,7 +97,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     Parameters
     ----------
     path, file
-        What has come so far, open as by `partial_file`. After an error or Ctrl-C it holds what has come.
+        The partial file, open as by `partial_file`. After an error or Ctrl-C it holds the received bytes.
     max_bytes
         Largest file that is accepted, whether or not the server says how large it is.
     progress

@@ -47,7 +47,7 @@ def check_fits(workload: Workload, platform: Platform, *, oversized: str = "erro
     Parameters
     ----------
     oversized
-        What to do with jobs that it can never run: ``"error"``, or ``"drop"`` to leave them out and count them in
+        Treatment of jobs that it can never run: ``"error"``, or ``"drop"`` to leave them out and count them in
         `Workload.n_dropped`.
 
     Raises

@@ -31,7 +31,7 @@ class LogHistory:
     # dates of the log in seconds; the end is ``inf`` where the log does not tell when a job started
     submit_s: Floats
     ended_s: Floats
-    # how long jobs ran, and how long their users said, in seconds
+    # run times, and requested times, in seconds
     run_s: Floats
     requested_time_s: Floats
     # numbers of the log; a user is negative if unknown
@@ -98,9 +98,9 @@ class Past:
     # the group of each job of the workload at each level, numbered from 0 over all levels: shape ``(n_jobs,
     # len(LEVELS))``, int32
     groups: Ints
-    n_groups: int  # how many there are
+    n_groups: int  # number of groups
     ended_groups: Ints  # the same of the jobs that ended before, in the order of their ends; -1: none of the workload's
-    # how long these ran, and how long their users said, in seconds
+    # run times of these, and their requested times, in seconds
     run_s: Floats
     requested_time_s: Floats
 

@@ -48,10 +48,10 @@ actions of that it came to; ``value`` what it is worth; ``expected`` what its se
 class Question:
     """A decision about a job."""
 
-    # what all jobs are worth, and which job it is
+    # values of all jobs, and number of the job
     values: JobValues
     job: int
-    step: int  # which decision it is, from 0
+    step: int  # number of the decision, from 0
     sequences: slice  # the sequences that can still be followed
     # share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes
     promised: float
@@ -178,7 +178,7 @@ class JobProgress:
     """Progress of a job, stay by stay."""
 
     granted: float  # share of its budget that it got
-    deadline_s: float  # when it ends at the latest
+    deadline_s: float  # latest end of the job, in seconds
     # when it began to work on each stay, what share of its budget it had used up then, and how much it used up in a
     # second; shape ``(n_stays,)``
     begin_s: Floats

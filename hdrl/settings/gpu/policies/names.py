@@ -19,9 +19,9 @@ class Order:
     """Order in which waiting jobs are served."""
 
     code: int  # its number in compiled code
-    help: str  # what it does, and where it is from
+    help: str  # description and source
     preempts: bool = False  # whether running jobs give way to waiting ones that come before them
-    rule: str = "strict"  # what happens behind a job that does not fit, unless the policy says so
+    rule: str = "strict"  # rule for the jobs behind one that does not fit, unless the policy says so
     needs_durations: bool = False  # whether it uses true durations of jobs
     weights: tuple[float, ...] = ()  # of an index, see `hdrl.settings.gpu.policies.weights`
 
@@ -114,7 +114,7 @@ class Policy:
     weights
         Of an index, see `hdrl.settings.gpu.policies.weights`.
     advisor
-        Who advises jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
+        Advisor of jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
     """
 
     order: str

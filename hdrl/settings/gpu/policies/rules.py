@@ -41,9 +41,10 @@ class Rules:
     round_s
         Decisions are made at multiples of it; 0: whenever something happens.
     restart_s
-        What a job that was preempted spends before it goes on: drawn evenly between the two, once for each job.
+        Overhead of a preempted job before it resumes, in seconds: drawn evenly between the two, once for each job.
     checkpoint_s
-        How often jobs save what they have done; what they did since is lost at preemption. 0: nothing is lost.
+        Time between two checkpoints of a job, in seconds; work since the last one is lost at preemption. 0: nothing is
+        lost.
     node_order, tie
         In which order nodes are looked at, and which of equally good ones is taken.
     levels

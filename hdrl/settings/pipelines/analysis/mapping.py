@@ -28,7 +28,7 @@ class Mapping:
     Attributes
     ----------
     plan
-        What begins with which kernel, and where it goes.
+        First kernel and unit of each group.
     units
         The unit of each pipeline.
     utilization
