@@ -137,7 +137,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
 
 class IdentityEnvs(ToyEnvs):
-    """Say what you see: the observation is one of ``n_actions`` symbols, the action of that number earns 1, others 0.
+    """Repeat the observation: it is one of ``n_actions`` symbols, the action of that number earns 1, others 0.
 
     The best return of an episode is its length; guessing earns ``length / n_actions``.
 
