@@ -52,9 +52,7 @@ class AdvisorConfig(NetworkConfig):
     )
     n_episodes: Few = Field(default=1, description="sampled: episodes of each environment in a batch.")
     lr: LearningRate = Field(default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
-    lr_decay: PositiveShare = Field(
-        default=1.0, description="What the learning rate is multiplied by every 500 updates."
-    )
+    lr_decay: PositiveShare = Field(default=1.0, description="Factor on the learning rate every 500 updates.")
     has_baseline: bool = Field(
         default=True, description="sampled: whether the mean return is taken off and its spread divided by."
     )
@@ -67,13 +65,13 @@ class AdvisorConfig(NetworkConfig):
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
     entropy_decay: PositiveShare = Field(
-        default=1.0, description="What the weight of the entropy is multiplied by after each update."
+        default=1.0, description="Factor on the weight of the entropy after each update."
     )
     temperature: Annotated[float, Field(ge=1, le=10**6)] = Field(
-        default=1.0, description="sampled: what logits are divided by at first while exploring."
+        default=1.0, description="sampled: initial divisor of the logits while exploring."
     )
     temperature_decay: PositiveShare = Field(
-        default=0.9, description="sampled: what the temperature is multiplied by after each update, until it is 1."
+        default=0.9, description="sampled: factor on the temperature after each update, until it is 1."
     )
     max_grad_norm: Positive | None = Field(default=None, description="Largest norm of the gradient; null: any.")
     errors: list[Mistake] = Field(

@@ -44,7 +44,7 @@ class PPOConfig(ValueConfig):
 
     n_steps: Count = Field(default=128, description="Steps of each environment in a batch; usual 32 to 2048.")
     n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=4, description="How often each step of a batch is learned from; usual 3 to 30, RLScheduler 80."
+        default=4, description="Number of passes over each batch; usual 3 to 30, RLScheduler 80."
     )
     minibatch_size: Count | None = Field(
         default=512, description="Steps in a minibatch; usual 64 to 4096; null: the whole batch at once."
@@ -58,7 +58,7 @@ class PPOConfig(ValueConfig):
     )
     gae_lambda: Share = Field(default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1.")
     clip: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=0.2, description="How far the probability ratio may leave 1 and still be rewarded; usual 0.1 to 0.3."
+        default=0.2, description="Largest rewarded distance of the probability ratio from 1; usual 0.1 to 0.3."
     )
     target_kl: Annotated[float, Field(gt=0, le=100)] | None = Field(
         default=None, description="Divergence from the old policy beyond which an update ends; usual 0.005 to 0.05."

@@ -34,7 +34,7 @@ def list_tasks() -> None:
 
     facts = read_facts()
     table = Table()
-    for title in ("task", "group", "what it is", "known", "objective", "best classic", "gap", "log that is missing"):
+    for title in ("task", "group", "description", "known", "objective", "best classic", "gap", "log that is missing"):
         table.add_column(title, overflow="fold", justify="right" if title == "gap" else "left")
     for name, named in all_tasks().items():
         fact = _fact_of(facts, named)

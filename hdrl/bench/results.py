@@ -53,7 +53,7 @@ class TrainingCost(Block):
 class Card(Block):
     """Contents of ``card.json``."""
 
-    name: SafeName = Field(description="What the entry is called on the board.")
+    name: SafeName = Field(description="Name of the entry on the board.")
     kind: Literal["policy", "python", "program", "models"] = Field(
         description="A policy by name, a Python file, a scheduler in C++, or models."
     )
@@ -62,7 +62,7 @@ class Card(Block):
     files: list[SafeName] = Field(default_factory=list, description="Files in entry/.")
     division: Division = Field(description="In which division it enters.")
     tasks: dict[SafeName, Sha256] = Field(min_length=1, description="The tasks, with the SHA-256 of what they say.")
-    training: TrainingCost = Field(default_factory=TrainingCost, description="What learning took.")
+    training: TrainingCost = Field(default_factory=TrainingCost, description="Cost of learning.")
     hdrl: Text = Field(description="Version of hdrl that has made the result.")
     command: str = Field(max_length=2000, description="The command that makes it again, from within its folder.")
 

@@ -39,7 +39,7 @@ class Round(Block):
 
     tasks: Annotated[list[Name], Field(min_length=1)] = Field(description="The tasks whose windows are hidden.")
     public_words: Annotated[str, Field(max_length=400)] = Field(
-        description="What the public value will be: the hash of the first commit of a repository after a date."
+        description="Description of the public value: the hash of the first commit of a repository after a date."
     )
     commitment: Sha256 = Field(description="Hash of the secret.")
     entries: dict[Sha256, Annotated[str, Field(max_length=200)]] = Field(

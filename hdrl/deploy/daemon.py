@@ -436,11 +436,11 @@ def check_weights(weight: float) -> None:
     Raises
     ------
     OptionsError
-        If they come to too much.
+        If their sum is too large.
     """
     if weight >= MOST_WEIGHT:
         raise OptionsError(
-            f"PriorityWeight* of slurm.conf come to {weight:,.0f} together, expected less than {MOST_WEIGHT:,}: "
+            f"PriorityWeight* of slurm.conf sum to {weight:,.0f}, expected less than {MOST_WEIGHT:,}: "
             "a job beyond the bound must be first"
         )
 

@@ -199,7 +199,7 @@ def _weights(weight: float) -> str:
         return "`slurm.conf` has no other weights, so the index alone decides."
     share = 100 * math.expm1(min(50.0, weight / STEP))
     return (
-        f"The other weights of `slurm.conf` come to {weight:,.0f} at most. They decide between jobs whose indices "
+        f"The other weights of `slurm.conf` sum to at most {weight:,.0f}. They decide between jobs whose indices "
         f"differ by less than {share:.2g} %.\nSet them to 0 if the index alone is to decide."
     )
 

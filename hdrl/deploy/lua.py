@@ -109,7 +109,7 @@ _LENGTHS = {
 
 _HEAD = """\
 -- The order of jobs by {policy}, for Slurm's job_submit/lua: README.md beside the original explains it.
--- Reads two tables, runs nothing, refuses no job; a job of which it cannot say anything gets no number.
+-- Reads two tables, runs nothing, refuses no job; a job without data gets no number.
 local TABLES, NOW, UNDONE = {tables}, {now}, {undone}
 local CORES, NODE, FIRST, YEAR = {cores}, {node}, {first}, {year}
 local LIMITS = {limits}

@@ -70,7 +70,7 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
 def too_often(description: str, last: str) -> WorkerDied:
     """Return the error for a task that ended its worker as often as is allowed."""
     died = f"its worker died {MAX_ATTEMPTS} times, the last one {last}"
-    return WorkerDied(f"{description}: {died}; what finished is kept")
+    return WorkerDied(f"{description}: {died}; finished tasks are kept")
 
 
 def first_line(error: BaseException) -> str:

@@ -58,7 +58,7 @@ def run_on_ray(
         try:
             _run(ray, function, tasks, n_workers, keep, describe)
         except (ray.exceptions.RaySystemError, ConnectionError) as error:
-            raise RayError(f"the Ray cluster was lost ({first_line(error)}); what finished is kept") from None
+            raise RayError(f"the Ray cluster was lost ({first_line(error)}); finished tasks are kept") from None
 
 
 def _run(

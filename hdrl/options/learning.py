@@ -149,7 +149,7 @@ class LearningOptions(Block):
     iterations: Count = Field(default=1, description="Iterations of collecting and learning in each of the runs.")
     checkpoint_every: Count = Field(default=10, description="Iterations between two checkpoints.")
     validation_every: Count | None = Field(
-        default=None, description="Iterations between two validations, the best of which gives the model; null: none."
+        default=None, description="Iterations between two validations; the best one gives the model; null: none."
     )
     n_validation_episodes: Few = Field(default=1, description="Episodes of each validation.")
     patience: Count | None = Field(
@@ -161,7 +161,7 @@ class LearningOptions(Block):
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     imitation: ImitationOptions | None = Field(
-        default=None, description="Which policy the agent imitates, at first or all the time; null: none."
+        default=None, description="Policy that the agent imitates, at first or all the time; null: none."
     )
     distributed: DistributedOptions | None = Field(
         default=None, description="Training with several workers; null: one worker."

@@ -112,7 +112,7 @@ def import_model(
         Activation after each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: that of the file, or
         else the library's default.
     statistics
-        By what observations were normalised in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
+        Normalization of the observations in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
         shape of observations, and perhaps ``epsilon`` (1e-8) and ``clip_obs`` (10); ``None``: they were not.
 
     Returns

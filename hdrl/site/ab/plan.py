@@ -44,7 +44,7 @@ class PlannedBlock(Block):
 
     begin: Text = Field(description="Its first second, ISO 8601 with the zone.")
     end: Text = Field(description="The second after its last one.")
-    policy: Text = Field(description="Which policy schedules.")
+    policy: Text = Field(description="Policy that schedules.")
     pair: Annotated[int, Field(ge=1)] = Field(description="Number of its pair.")
 
     @property
