@@ -120,14 +120,14 @@ class BatsimSimulator(ProtocolSimulator):
         return self._dialect.decode(self._listening().receive(self._looking()))
 
     def _looking(self) -> Callable[[], None] | None:
-        return self._look if self._process is not None else None
+        return self._check_process if self._process is not None else None
 
     def _listening(self) -> ReplySocket:
         if self._listener is None:
             raise SimulationError("the simulation has not begun, or was closed")
         return self._listener
 
-    def _look(self) -> None:
+    def _check_process(self) -> None:
         """Raise if the process has ended, for it has nothing to say any more."""
         if self._process is None or self._process.poll() is None:
             return

@@ -669,7 +669,9 @@ def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
 
 def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:
     task = named.task
-    parts = list(_tables([named], [_alone(one, named) for one in players if named.name in one.objective], named.name))
+    parts = list(
+        _tables([named], [_single_task_entry(one, named) for one in players if named.name in one.objective], named.name)
+    )
     rules = [
         ("known", task.known),
         ("objective", task.objective),
@@ -692,7 +694,7 @@ def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:
     return _rendered(findings, rules, panels)
 
 
-def _alone(one: BoardEntry, named: Named) -> BoardEntry:
+def _single_task_entry(one: BoardEntry, named: Named) -> BoardEntry:
     """Return a player whose command is that of a single task."""
     if one.origin not in (CLASSIC, SHIPPED) or not one.command.startswith(f"hdrl bench run {one.name} "):
         return one

@@ -130,11 +130,14 @@ def check_result(
     if result.card.hdrl != VERSION:
         notes.append(f"made with hdrl {result.card.hdrl}, checked with {VERSION}")
     # Strangers choose names of files and metrics, and what their process says.
-    shown = (replace(one, where=readable(one.where, 200), text=readable(one.text, 1000)) for one in _fewer(found))
+    shown = (
+        replace(one, where=readable(one.where, 200), text=readable(one.text, 1000))
+        for one in _first_of_each_kind(found)
+    )
     return Checked(result.card.name, tuple(shown), tuple(dict.fromkeys(notes)), n_replayed)
 
 
-def _fewer(found: Iterable[Defect]) -> Iterator[Defect]:
+def _first_of_each_kind(found: Iterable[Defect]) -> Iterator[Defect]:
     """Return the first findings of each kind and place, and how many more there are."""
     groups: dict[tuple[str, str], list[Defect]] = {}
     for one in found:

@@ -67,14 +67,14 @@ def writing(folder: Path) -> Iterator[None]:
                 raise
             return  # a shared folder that only root may change
         for path in _files_in(folder):
-            _keep_from_others(path)
+            _deny_others(path)
         with contextlib.suppress(OutputError):  # without checksums, the code is compiled again
             sums = {str(path.relative_to(folder)): _sum_of(path) for path in _files_in(folder)}
             write_json(folder / SUMS, sums)
-            _keep_from_others(folder / SUMS)
+            _deny_others(folder / SUMS)
 
 
-def _keep_from_others(path: Path) -> None:
+def _deny_others(path: Path) -> None:
     """Deny other users write access to a file, whatever the user's mask allows: they could change code otherwise."""
     with contextlib.suppress(OSError):
         mode = path.lstat().st_mode

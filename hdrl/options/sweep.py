@@ -29,7 +29,7 @@ from hdrl.options.numbers import Count, Few, Number, Positive, Share
 from hdrl.trace.model import Machine
 
 
-def _or_all(value: Any, handler: Callable[[Any], Any]) -> Any:
+def _allow_all(value: Any, handler: Callable[[Any], Any]) -> Any:
     return ALL if value == ALL else handler(value)
 
 
@@ -39,7 +39,7 @@ def _count_or_all(smallest: int) -> Any:
     return Annotated[
         int,
         Field(ge=smallest, le=10**9),
-        WrapValidator(_or_all),
+        WrapValidator(_allow_all),
         PlainSerializer(lambda value: value),
         WithJsonSchema({"anyOf": [{"type": "integer", **bounds}, {"const": ALL}]}),
     ]

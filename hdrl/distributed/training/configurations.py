@@ -211,7 +211,7 @@ class ConfigurationTrainer(TrainingLoop):
         done = [self._next() for _ in self._lanes]
         self.n_iterations += 1
         self.n_steps += sum(one["n_steps"] for one in done)
-        losses = _together([one["losses"] for one in done])
+        losses = _merged_logs([one["losses"] for one in done])
         losses |= {"virtual_time_s": done[-1]["time_s"], "n_configurations": float(len(self._learned))}
         self.agent.load_weights({"modules": done[-1]["modules"]})
         return Iteration(self.n_iterations, self.n_steps, [one for part in done for one in part["episodes"]], losses)
@@ -322,7 +322,7 @@ def _modules(agent: Agent) -> dict[str, Any]:
     return {name: {key: one.detach().clone() for key, one in part.items()} for name, part in found}
 
 
-def _together(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _merged_logs(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the logs of several iterations as one: counts in all, the largest of maxima, means of the rest."""
     found = {}
     for name in losses[0]:

@@ -232,7 +232,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     """Read the candidates, and list what is to be simulated; rivals may have been chosen."""
     sweep, setting, machine, workloads = plan.asked, plan.setting, plan.machine, plan.loads
     policies, infos = setting.policies, setting.measures.metrics
-    metrics = _asked(sweep, setting, machine)
+    metrics = _verdict_metrics(sweep, setting, machine)
     shares = training_shares(sweep, infos)
     baseline, opponents = "", []
     if shares is None:
@@ -291,7 +291,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     )
 
 
-def _asked(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
+def _verdict_metrics(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
     """Return the metrics that need a verdict: all requested ones; of the default ones the first."""
     plain = sweep.model_copy(update={"metrics": None})
     usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
@@ -401,13 +401,13 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         baseline=baseline,
         metric=metric,
         verdict=words + _look_words(plan, look),
-        verdicts=(*_verdicts(plan, rows, baseline, tails), *_left_to_win(plan, measured, look)),
+        verdicts=(*_verdicts(plan, rows, baseline, tails), *_room_for_improvement(plan, measured, look)),
         cautions=_cautions(plan, measured, rows, candidates, results, look, extra_opponents),
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
         metrics=infos,
-        rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
+        rivals=tuple(_compare_with_rival(plan, measured, group, name, look) for group, name in rivals.items()),
         asked=plan.metrics,
         tails=tuple(plan.tails),
         added=tuple(name for name in metrics if name not in asked),
@@ -523,7 +523,7 @@ def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name:
         candidates.insert(0, next(one for one in among if one.name == name))
 
 
-def _against(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
+def _compare_with_rival(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
     """Return the ratios of the candidates that know as much to the best classic policy that does."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
@@ -539,7 +539,7 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Compa
     return Rival(name, group, tuple(ours), tuple(words))
 
 
-def _left_to_win(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
+def _room_for_improvement(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
     """Say of each policy that stands beside itself with true run times how much they would win."""
     metric = plan.metrics[0]
     for name, twin in plan.bounds.items():

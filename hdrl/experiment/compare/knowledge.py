@@ -102,7 +102,7 @@ class JudgingWindows:
     def _is_alike(self, case: Case, part: Mapping[str, Any], environment: EnvironmentSpec | None) -> bool:
         if environment is None or not part.get("sketch"):
             return False
-        runs = self._once(("runs", case, environment.id), lambda: self._runs_of(case, environment))
+        runs = self._cached(("runs", case, environment.id), lambda: self._runs_of(case, environment))
         return runs is not None and known_share(part["sketch"], runs) >= KNOWN_SHARE
 
     def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
@@ -117,20 +117,20 @@ class JudgingWindows:
         """Return the whole load of a case; a generated case is its own load."""
         if case.source >= 0:
             return self.workloads[case.source]
-        found: Load = self._once(("load", case), lambda: self._generate(case))
+        found: Load = self._cached(("load", case), lambda: self._generate(case))
         return found
 
     def _sha256(self, case: Case) -> str:
-        return str(self._once(("sha256", _key(case)), lambda: self._source(case).sha256()))
+        return str(self._cached(("sha256", _key(case)), lambda: self._source(case).sha256()))
 
     def _runs_of(self, case: Case, environment: EnvironmentSpec) -> Runs | None:
         """Return the runs of the items that count."""
         key = "marks", _key(case), environment.id
-        marks = self._once(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
+        marks = self._cached(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
         first = case.first_job if case.source >= 0 else case.warm_up
         return None if marks is None else runs_of(marks[first : first + case.n_jobs])
 
-    def _once(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
+    def _cached(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
         """Return a value that takes long to find, and is needed again and again."""
         if key not in self._known:
             self._known[key] = find()

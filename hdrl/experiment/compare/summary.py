@@ -166,7 +166,9 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
     windows = measured.windows_of(part)
     info = measured.metrics[metric]
     has_sides, less = info.lower_is_better is not None, info.lower_is_better is not False
-    tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
+    tables = {
+        name: _drop_rounding_errors(measured.values[name][metric][windows], info.unit) for name in measured.candidates
+    }
     exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
     ranked = {name: table[exists].mean(axis=1) for name, table in tables.items() if not np.isnan(table[exists]).any()}
@@ -280,7 +282,7 @@ def _is_equal(one: FloatArray, other: FloatArray) -> bool:
     return bool(np.all(close | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))
 
 
-def _without_dust(table: FloatArray, unit: str) -> FloatArray:
+def _drop_rounding_errors(table: FloatArray, unit: str) -> FloatArray:
     """Return times with zero for what dates of six decimals cannot tell from it: its ratios would mean nothing."""
     return np.where(np.abs(table) < SHORTEST_S, 0.0, table) if unit == "s" else table
 

@@ -188,14 +188,14 @@ class TrainingRun:
             if not self.folder.checkpoint.is_file() and not self._resumes:
                 self.folder.take_back(is_gone=is_new)
             elif isinstance(error, (AgentError, LearningError)):
-                raise type(error)(f"{error}; {self._kept()}") from error
+                raise type(error)(f"{error}; {self._last_good_model()}") from error
             raise
         finally:
             self.trainer.close()
             if self._validation_envs is not None:
                 self._validation_envs.close()
 
-    def _kept(self) -> str:
+    def _last_good_model(self) -> str:
         """Name the model to go back to after a training has failed."""
         kept = self.folder.best if self.folder.best.is_file() else self.folder.checkpoint
         return f"the last good model is {kept}"

@@ -40,11 +40,11 @@ class TrainingWorld:
         if share is not None:
             arguments |= {"part": self._shares(share[1])[share[0]]}
         if part == "train":
-            arguments |= self._lessons()
+            arguments |= self._imitation_arguments()
         with self._argument_errors():
             return self.spec.batch(n_envs, self.machine, self.load, **arguments)
 
-    def _lessons(self) -> dict[str, Any]:
+    def _imitation_arguments(self) -> dict[str, Any]:
         """Return the arguments with the policy to imitate, and the windows to learn from."""
         learning = self.options.learning
         imitation, filtered = learning.imitation, learning.episodes.filter

@@ -136,7 +136,7 @@ class NodePowerOptions(Block):
     )
 
     @model_serializer(mode="wrap")
-    def _without_a_state_that_there_is_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_missing_suspend(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave the key out where it is empty, so that the files of a run stay as they always were."""
         keys: dict[str, Any] = handler(self)
         if keys.get("suspend", 0) is None:

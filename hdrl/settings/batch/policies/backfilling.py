@@ -143,13 +143,13 @@ class Easy(Backfilling):
         then = self._reserve(machine, head)
         for job in self._candidates(machine, queue, arrivals):
             cores = machine.choose(job)
-            left = None if cores is None else self._left(machine, head, job, cores, then)
+            left = None if cores is None else self._reservation_after(machine, head, job, cores, then)
             if cores is not None and left is not None:
                 then = left
                 self._start(machine, job, cores)
 
     @staticmethod
-    def _left(
+    def _reservation_after(
         machine: MachinePicture, head: int, job: int, cores: NDArray[np.int64], then: HeadReservation
     ) -> HeadReservation | None:
         """Return the head's reservation if a job starts on some cores now, ``None`` if that delays the head."""
@@ -226,7 +226,7 @@ class Conservative(Backfilling):
 
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
-        self._mend(machine, arrivals)
+        self._renew_overdue(machine, arrivals)
         self._settle(machine, queue, arrivals)
         if not self._running and queue:  # dates that are close can hold each other up; no further decision would come
             self._reserved = {}
@@ -240,7 +240,7 @@ class Conservative(Backfilling):
         while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
             jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, place[job]))
 
-    def _mend(self, machine: MachinePicture, arrivals: list[int]) -> None:
+    def _renew_overdue(self, machine: MachinePicture, arrivals: list[int]) -> None:
         """Renew reservations that jobs made impossible by running longer than expected, in the order of their dates."""
         now_s = machine.now_s
         late = [stay for stay in (*self._running.values(), *self._reserved.values()) if stay.end_s <= now_s]

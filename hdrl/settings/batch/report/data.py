@@ -123,12 +123,12 @@ def power(run: RunData) -> StepFunction:
         time_s, energy_j = _read_columns(where, ("time", "energy"))
     if len(time_s) < 2:
         raise ReadError(where, "has no energy")
-    kept = [0, *_apart(time_s, MIN_POWER_SPAN_S)]
+    kept = [0, *_last_of_groups(time_s, MIN_POWER_SPAN_S)]
     edges_s, joules = time_s[kept], energy_j[kept]
     return StepFunction(edges_s, np.diff(joules) / np.diff(edges_s))
 
 
-def _apart(time_s: FloatArray, gap_s: float) -> list[int]:
+def _last_of_groups(time_s: FloatArray, gap_s: float) -> list[int]:
     """Return the last row of each group of rows that are not more than a gap apart, the first group left out."""
     last_of_group = np.flatnonzero(np.diff(time_s, append=np.inf) > gap_s)
     return [int(row) for row in last_of_group[time_s[last_of_group] > time_s[0] + gap_s]]

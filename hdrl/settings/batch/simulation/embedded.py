@@ -243,7 +243,7 @@ class EmbeddedSimulator:
         status = codes.PAUSED
         while status in (codes.PAUSED, codes.GROW):
             status = entries.run_pair(self._borrowed, job_key, core_key, STEPS_PER_CALL, backfilling)
-            self._after(status)
+            self._handle_status(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
 
@@ -292,7 +292,7 @@ class EmbeddedSimulator:
                 yield self._borrowed
                 status = entries.to_next_decision(self._borrowed, STEPS_PER_CALL)
             else:
-                self._after(status)
+                self._handle_status(status)
                 status = entries.to_decision(self._borrowed, STEPS_PER_CALL)
 
     @property
@@ -363,12 +363,12 @@ class EmbeddedSimulator:
             if status == codes.MESSAGE:
                 entries.answer(self._borrowed)
                 continue
-            self._after(status)
+            self._handle_status(status)
             if status == codes.ENDED:
                 break
         return View(self.platform, self.workload, self._borrowed)
 
-    def _after(self, status: int) -> None:
+    def _handle_status(self, status: int) -> None:
         """React to a status of the kernel."""
         if status == codes.GROW:
             self._answer.state = grown_for(self._state, self.platform, self.workload)
