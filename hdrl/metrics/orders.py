@@ -33,7 +33,7 @@ class Distance:
 
 
 def distance_between(submit_s: FloatArray, site_start_s: FloatArray, start_s: FloatArray) -> Distance:
-    """Return the distance of a schedule from the real one, of at least one job."""
+    """Return how far a schedule is from what happened, of at least one job."""
     waits, site_waits = start_s - submit_s, site_start_s - submit_s
     return Distance(
         len(submit_s),

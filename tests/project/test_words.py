@@ -53,6 +53,7 @@ CLAUSES_LEFT = {
     "hdrl/settings/batch/workload/build.py": 1,
     "hdrl/settings/batch/workload/swf.py": 1,
     "hdrl/settings/batch/workload/swf_jobs.py": 2,
+    "hdrl/settings/pipelines/analysis/guarantees.py": 5,
     "hdrl/site/asked.py": 4,
     "hdrl/site/found.py": 1,
     "hdrl/site/importing.py": 3,

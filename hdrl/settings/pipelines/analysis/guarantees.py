@@ -19,7 +19,7 @@ MAX_TESTED = 2_000_000
 """Largest number of dates that the sufficient test examines before it gives no answer."""
 
 MAX_BOUNDED = 1000
-"""Largest number of instances that the demand bound covers together; longer loads are cut into stretches."""
+"""How many instances the demand bound looks at together; longer loads are cut into stretches."""
 
 
 MAX_SEARCHED, MAX_NODES = 12, 20_000
@@ -127,7 +127,7 @@ def least_misses(machine: Units, load: PipelineLoad) -> int:
 
 
 def _overload(releases: list[int], dues: list[int], times: list[int], n_units: int) -> int:
-    """Return the number of instances that miss because spans are overloaded: the best sum over spans that are apart."""
+    """Return how many of instances miss because spans are overloaded: the best sum over spans that are apart."""
     by_due = sorted(range(len(dues)), key=lambda i: dues[i])
     # best[d]: what spans up to a due date d amount to, at ascending dates.
     dates, best = [-1], [0]
@@ -166,7 +166,7 @@ class Fewest:
 
     @property
     def is_exact(self) -> bool:
-        """True if the number is known."""
+        """Whether the number is known."""
         return self.at_least == self.at_most
 
 
@@ -231,12 +231,12 @@ class _Exact:
                 self.dropped[instance] = False
 
     def _n_lost(self, open_: list[int]) -> int:
-        """Return the number of instances that have not begun and cannot end in time any more."""
+        """Return how many instances that were not begun cannot end in time any more."""
         earliest = min(self.free)
         return sum(self.n_done[i] == 0 and max(self.releases[i], earliest) + self.left[i] > self.due[i] for i in open_)
 
     def _moves(self, open_: list[int], after: tuple[int, int]) -> list[tuple[int, int, int, int, tuple[int, ...]]]:
-        """Return the possible next starts, the earliest first."""
+        """Return what can start next, the earliest first."""
         moves = []
         for instance in open_:
             pipeline = self.pipelines[instance]
