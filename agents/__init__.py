@@ -36,11 +36,11 @@ class Algorithm:
     Attributes
     ----------
     module, class_name
-        Where its class is.
+        Module and name of its class.
     summary
-        What it is, in a few words.
+        Its description, in a few words.
     settings
-        Which defaults of its configuration are changed.
+        Changed defaults of its configuration.
     """
 
     module: str
@@ -152,9 +152,9 @@ def make_agent(
     seed
         Seed of its first weights and of all its choices, not negative.
     device
-        Where its networks are: ``"cpu"``, ``"cuda"``, ``"mps"``, or ``"auto"``, a GPU if there is one.
+        Device of its networks: ``"cpu"``, ``"cuda"``, ``"mps"``, or ``"auto"``, a GPU if there is one.
     **settings
-        What differs from the defaults; each algorithm's ``Config`` describes them.
+        Changes of the defaults; each algorithm's ``Config`` describes them.
 
     Raises
     ------

@@ -52,9 +52,7 @@ class AdvisorConfig(NetworkConfig):
     )
     n_episodes: Few = Field(default=1, description="sampled: episodes of each environment in a batch.")
     lr: LearningRate = Field(default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
-    lr_decay: PositiveShare = Field(
-        default=1.0, description="What the learning rate is multiplied by every 500 updates."
-    )
+    lr_decay: PositiveShare = Field(default=1.0, description="Factor on the learning rate every 500 updates.")
     has_baseline: bool = Field(
         default=True, description="sampled: whether the mean return is taken off and its spread divided by."
     )
@@ -67,13 +65,13 @@ class AdvisorConfig(NetworkConfig):
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
     entropy_decay: PositiveShare = Field(
-        default=1.0, description="What the weight of the entropy is multiplied by after each update."
+        default=1.0, description="Factor on the weight of the entropy after each update."
     )
     temperature: Annotated[float, Field(ge=1, le=10**6)] = Field(
-        default=1.0, description="sampled: what logits are divided by at first while exploring."
+        default=1.0, description="sampled: initial divisor of the logits while exploring."
     )
     temperature_decay: PositiveShare = Field(
-        default=0.9, description="sampled: what the temperature is multiplied by after each update, until it is 1."
+        default=0.9, description="sampled: factor on the temperature after each update, until it is 1."
     )
     max_grad_norm: Positive | None = Field(default=None, description="Largest norm of the gradient; null: any.")
     errors: list[Mistake] = Field(
@@ -100,7 +98,7 @@ class _Running(nn.Module):
         self.register_buffer("temperature", torch.tensor(temperature))
 
     def scaled(self, returns: Tensor) -> Tensor:
-        """Return what is better than usual, and take notice."""
+        """Return the standardised returns, and update their statistics."""
         if not self.n_batches:
             self.mean = portable.mean(returns)
             self.square = portable.mean((returns - self.mean).square()).clamp(min=1e-4)
@@ -167,7 +165,7 @@ class AdvisorAgent(ActorCriticAgent):
             return Acted(sample(self._exploring(self.network.logits(observations, mask)), self.generator), {})
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is while training."""
+        """Return the probability of each action while training."""
         with torch.inference_mode():
             return portable.softmax(self._exploring(self.network.logits(observations, mask)))
 
@@ -282,7 +280,7 @@ def _beginnings(batch: Steps) -> Tensor:
 
 
 def _better_than_alike(returns: Tensor, kinds: Tensor) -> Tensor:
-    """Return how much better returns are than the mean of their kind, divided by how much that varies."""
+    """Return the advantage of returns over the mean of their kind, divided by its deviation."""
     _, kind = torch.unique(kinds, dim=0, return_inverse=True)
     n = torch.bincount(kind).to(returns.dtype)
     above = returns - (torch.zeros_like(n).index_add(0, kind, returns) / n)[kind]

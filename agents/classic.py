@@ -35,5 +35,5 @@ class ClassicAgent:
 
     @property
     def policy(self) -> str | Callable[[Any], Any]:
-        """What decides: `decide` where a subclass overrides it, else the policy pair."""
+        """The deciding policy: `decide` where a subclass overrides it, else the policy pair."""
         return self.policy_pair if type(self).decide is ClassicAgent.decide else self.decide

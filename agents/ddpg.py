@@ -50,7 +50,7 @@ class DDPGConfig(Config):
 
 
 class Transition(NamedTuple):
-    """What a step brought: observations of shape ``(n_values,)``, an action of shape ``(n_action_values,)``."""
+    """One step: observations of shape ``(n_values,)``, an action of shape ``(n_action_values,)``."""
 
     observation: Floats
     action: Floats
@@ -71,7 +71,7 @@ class DDPG:
     seed
         Seed of the first weights, the noise and the batches.
     device
-        Where it computes: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        Device of the computations: ``"cpu"``, ``"cuda"`` or ``"mps"``.
 
     Attributes
     ----------

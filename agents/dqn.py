@@ -124,10 +124,10 @@ class DQNConfig(ReplayConfig):
 
 
 class _Judged(NamedTuple):
-    """What was expected of transitions, and how wrong that was; each of shape ``(n,)``."""
+    """Expected values of transitions, and their errors; each of shape ``(n,)``."""
 
-    losses: Tensor  # what is to be made smaller, with gradients
-    errors: Tensor  # how surprising they were, at least 0
+    losses: Tensor  # losses to minimise, with gradients
+    errors: Tensor  # absolute errors, at least 0
     values: Tensor  # the mean return that was expected
     # several atoms: how likely the return is to lie at one of the ends of the range, or beyond
     edges: Tensor | None = None
@@ -198,7 +198,7 @@ class DQN(Agent):
             return Acted(torch.where(is_random, other, best), {})
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is while training; with noisy weights, how often some draws choose it."""
+        """Return the probability of each action while training; with noisy weights, its share of some draws."""
         with torch.inference_mode():
             if not self.config.is_noisy:
                 return self._chances(self._best(observations, mask), mask)
@@ -234,7 +234,7 @@ class DQN(Agent):
         }
 
     def errors(self, batch: Transitions) -> Tensor:
-        """Return how surprising transitions are, shape ``(n,)``, without learning."""
+        """Return the errors of predictions for transitions, shape ``(n,)``, without learning."""
         with torch.no_grad():
             return self._judged(batch).errors
 
@@ -268,7 +268,7 @@ class DQN(Agent):
         return outputs if self.atoms is None else self._means(outputs, mask)
 
     def _outputs(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what the network says of each action: a value, or the logits of its atoms, on an axis of their own."""
+        """Return the network's output for each action: a value, or the logits of its atoms, on an axis of their own."""
         if not self.config.is_dueling:
             return network.logits(observations, mask)
         advantages, values = network.both(observations, mask)
@@ -287,7 +287,7 @@ class DQN(Agent):
         return mask_logits(portable.sum(portable.softmax(outputs) * self.atoms, -1), mask)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the agent needs to continue, including how far it has explored."""
+        """Return the whole state of the agent, including how far it has explored."""
         return {**super().state_dict(), "n_explored": self.n_explored}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -309,7 +309,7 @@ class DQN(Agent):
         return self.action_values(self.network, observations, mask).argmax(-1)
 
     def _chances(self, best: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is where one is the best, and some are drawn at random."""
+        """Return the probability of each action where one is the best, and some are drawn at random."""
         legal = self._legal(best, mask)
         chances = self.epsilon * legal.float() / legal.sum(-1, keepdim=True)
         return chances.scatter_add_(1, best.unsqueeze(-1), chances.new_full((len(best), 1), 1.0 - self.epsilon))
@@ -324,7 +324,7 @@ class DQN(Agent):
         return log_prob_of(judged, self._next_actions(batch, judged))
 
     def _next_chances(self, batch: Transitions) -> Tensor:
-        """Return how likely each atom is after the best next action, shape ``(n, n_atoms)``."""
+        """Return the probability of each atom after the best next action, shape ``(n, n_atoms)``."""
         with self._noise_in(self.target):
             outputs = self._outputs(self.target, batch.next_observations, batch.next_masks)
         chosen = self._next_actions(batch, self._means(outputs, batch.next_masks))
@@ -339,5 +339,5 @@ class DQN(Agent):
 
 
 def _of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Return what is said of one action in each row, shape ``(n, n_atoms)``."""
+    """Return the output for one action in each row, shape ``(n, n_atoms)``."""
     return outputs[torch.arange(len(actions), device=actions.device), actions]

@@ -44,7 +44,7 @@ class PPOConfig(ValueConfig):
 
     n_steps: Count = Field(default=128, description="Steps of each environment in a batch; usual 32 to 2048.")
     n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=4, description="How often each step of a batch is learned from; usual 3 to 30, RLScheduler 80."
+        default=4, description="Number of passes over each batch; usual 3 to 30, RLScheduler 80."
     )
     minibatch_size: Count | None = Field(
         default=512, description="Steps in a minibatch; usual 64 to 4096; null: the whole batch at once."
@@ -58,7 +58,7 @@ class PPOConfig(ValueConfig):
     )
     gae_lambda: Share = Field(default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1.")
     clip: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=0.2, description="How far the probability ratio may leave 1 and still be rewarded; usual 0.1 to 0.3."
+        default=0.2, description="Largest rewarded distance of the probability ratio from 1; usual 0.1 to 0.3."
     )
     target_kl: Annotated[float, Field(gt=0, le=100)] | None = Field(
         default=None, description="Divergence from the old policy beyond which an update ends; usual 0.005 to 0.05."
@@ -75,7 +75,7 @@ class PPOConfig(ValueConfig):
 
 
 class Sample(NamedTuple):
-    """What is learned from ``n`` steps beside observations; each of shape ``(n,)``."""
+    """Training data of ``n`` steps beside observations; each of shape ``(n,)``."""
 
     actions: Tensor
     log_probs: Tensor
@@ -92,13 +92,13 @@ class Batch(NamedTuple):
 
     observations: Tensor  # shape ``(n, *observation_shape)``
     masks: Tensor | None  # shape ``(n, n_actions)``, or ``None``
-    sample: Sample  # what is learned from them
-    values: Tensor  # what the critic expected, shape ``(n,)``
-    valid: Tensor  # which of them are learned from, int64
+    sample: Sample  # training data
+    values: Tensor  # expectation of the critic, shape ``(n,)``
+    valid: Tensor  # indices of the steps to learn from, int64
 
 
 Logged = dict[str, Tensor]
-"""What is worth logging, by name."""
+"""Values for the log, by name."""
 
 
 class PPO(ActorCriticAgent):
@@ -188,13 +188,13 @@ class PPO(ActorCriticAgent):
         return Batch(observations, masks, sample, values.flatten(), steps.valid.flatten().nonzero().squeeze(-1))
 
     def _minibatches(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return which steps each minibatch of an epoch holds, int64."""
+        """Return the steps of each minibatch of an epoch, int64."""
         n, size = len(batch.valid), self.config.minibatch_size
         order = torch.randperm(n, generator=self.generator).to(self.device)
         return torch.split(batch.valid[order], n if size is None else min(size, n))
 
     def _policy_loss(self, logits: Tensor, sample: Sample, logged: Logged) -> Tensor | None:
-        """Return what the actor is to make small; ``None`` if learning is to stop."""
+        """Return the loss of the actor; ``None`` if learning is to stop."""
         config = self.config
         log_probs, entropies = portable.choose(logits, sample.actions)
         log_ratio = log_probs - sample.log_probs

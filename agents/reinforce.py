@@ -63,7 +63,7 @@ class Reinforce(ActorCriticAgent):
 
     @property
     def has_critic(self) -> bool:
-        """Whether there is a baseline."""
+        """True if there is a baseline."""
         return self.config.has_baseline
 
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:

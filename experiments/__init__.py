@@ -58,7 +58,7 @@ HOMES = {
     "hdrl.experiments.pipelines_index": ("pipelines-index",),
     "hdrl.experiments.pipelines_limits": ("pipelines-limits", "pipelines-tardiness"),
 }
-"""Where protocols are that have not been loaded."""
+"""Modules of protocols that have not been loaded."""
 
 
 def find_protocol(name: str) -> ReproduceProtocol:

@@ -15,7 +15,7 @@ from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.table import Table, read_table
 
 THEN = "-to-"
-"""What stands between the tables of a curriculum in the name of a row, in the order in which they are learned."""
+"""Separator of a curriculum's tables in the name of a row, in the order in which they are learned."""
 
 PUBLISHED: Mapping[str, tuple[str, str]] = {
     "early": ("convnet2_early", "110"),
@@ -30,9 +30,9 @@ PUBLISHED: Mapping[str, tuple[str, str]] = {
     "early to late at T 10, its own weights": ("convnet2_late", "011"),
     "early to late at T 10, its parent's weights": ("convnet2_late", "001"),
 }
-"""What agents of ChamiLamelas' advisor do, by how they were trained and by which weights they were judged: table and
-sequence. What was published of transferred agents is what their parents' weights do. Agents that learned one table
-have no parents, so that what was published of them is right; their sequences are those of the published accuracies."""
+"""Behaviour of the agents of ChamiLamelas' advisor, by their training and the weights that were judged: table and
+sequence. What was published of transferred agents is what their parents' weights do. Agents that learned one table have
+no parents, so that what was published of them is right; their sequences are those of the published accuracies."""
 
 
 @PROTOCOLS.register("adaptation-tables")
@@ -76,7 +76,7 @@ def adaptation_ranks(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
 
 @PROTOCOLS.register("adaptation-transfer")
 def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what agents that learned several tables, one after the other, do on the last one and on the first.
+    """Return the results of agents that learned several tables in turn on the last one and on the first.
 
     A row is named by its tables, as ``convnet2_late-to-convnet2_early``; words behind a comma say what else it is.
 
@@ -120,7 +120,7 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
 
 @PROTOCOLS.register("adaptation-unseen")
 def adaptation_unseen(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what advisors do on families of tables that they were not trained on, see `judge_unseen`.
+    """Return the results of advisors on families of tables that they were not trained on, see `judge_unseen`.
 
     Parameters
     ----------
@@ -139,5 +139,5 @@ def _mean(values: Sequence[float]) -> Finding:
 
 
 def _played(model: Playable, table: Table) -> Any:
-    """Return what a model makes of a job, a row of `hdrl.settings.adaptation.simulation.OUTCOME_DTYPE`."""
+    """Return the outcome of a job under a model, a row of `hdrl.settings.adaptation.simulation.OUTCOME_DTYPE`."""
     return model.play(read_device(table.device), jobs_of(table.name, [table], 1)).outcomes[0]

@@ -43,7 +43,7 @@ Rule = Callable[[Floats], int]
 
 @PROTOCOLS.register("adaptation-index")
 def adaptation_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what indices do on families that they were not evolved on, see `judge_unseen`, and the bound.
+    """Return the results of indices on families that they were not evolved on, see `judge_unseen`, and the bound.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _on_own_tables(tables: Sequence[Table], weights: Mapping[str, Floats]) -> di
 
 
 def table_features(table: Table) -> Floats:
-    """Return what an index sees of all blocks of a table before the first decision."""
+    """Return the features of all blocks of a table before the first decision."""
     return features(table.model, float(table.time_left_s[0]) / table.budget_s, 0.0).ravel()
 
 
@@ -99,9 +99,9 @@ def best_rule(seen: Floats, worth: Floats, n_splits: int) -> Rule:
     seen
         The features of each table, shape ``(n_tables, n_features)``.
     worth
-        What each sequence is worth, shape ``(n_tables, n_sequences)``.
+        Value of each sequence, shape ``(n_tables, n_sequences)``.
     n_splits
-        How often cells are split by one feature and a threshold, midway between values that tables have; of partitions
+        Number of splits of cells by one feature and a threshold, midway between values that tables have; of partitions
         that are worth the same, the first counts.
     """
     return _best_tree(seen, worth, n_splits)[1]

@@ -27,7 +27,7 @@ from hdrl.settings.adaptation.simulation import Job
 from hdrl.settings.adaptation.table import Table
 
 WITHOUT = "-without-"
-"""What stands between the name of a method and the family that it was not trained on, in the name of a row."""
+"""Separator of a method and the family that it was not trained on, in the name of a row."""
 
 N_JOBS = (50, 200, 1000)
 """After how many jobs of a table bandits are looked at: an anytime curve. What knows a table from the beginning, or
@@ -42,7 +42,7 @@ Regrets = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Judged:
-    """What a method does on every table.
+    """Results of a method on every table.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ def _judged(tables: Sequence[Table], choose: Choice, n_seeds: int) -> _Judged:
 
 
 def _chosen(models: Mapping[str, Sequence[Playable]], table: Table, seed: int) -> NDArray[np.float64]:
-    """Return what a model does that was trained without the family of a table."""
+    """Return the choices of a model that was trained without the family of a table."""
     model = models[family_of(table.name)][seed]
     trace = model.play(read_device(table.device), jobs_of(table.name, [table], 1))
     return always(table, int(trace.outcomes["sequence"][0]))

@@ -52,7 +52,7 @@ def judged_windows(n_jobs: int, name: str = "workload") -> list[Window]:
     n_jobs
         Jobs of the log.
     name
-        What the log is called, for messages.
+        Name of the log, for messages.
 
     Raises
     ------
@@ -139,7 +139,7 @@ CHOSEN_UNTIL, HELD_OUT_JOBS, N_HELD_OUT = 0.5, 512, 48
 
 @PROTOCOLS.register("dissertation-held-out")
 def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float | Finding]:
-    """Return how models of the dissertation's world do on the last 40 % of SDSC-BLUE, beside fair priorities.
+    """Return the results of models of the dissertation's world on the last 40 % of SDSC-BLUE, beside fair priorities.
 
     Priorities choose among all waiting jobs, a chosen job blocks the machine, and none overtakes: the same for all. The
     opponent is that which is best on windows of the first half. Ratios are geometric means over windows, with intervals

@@ -42,7 +42,7 @@ UNSEEN = {"LLNL-Atlas": ("LLNL-Atlas-2006-2.1-cln.swf.gz", 9216)}
 SHIPPED = ("es-generalist", "es-unguarded")
 
 N_CHANGED, CHANGE = 4, 0.02
-"""How often whole runs are repeated with other weights, and the standard deviation of what is added to each."""
+"""Number of repetitions of whole runs with other weights, and the standard deviation of the added numbers."""
 
 LENGTH, WARM_UP, FOLLOW_UP = 1024, 384, 640
 TRAINED_UNTIL, JUDGED_FROM = 0.6, 0.7
@@ -55,13 +55,13 @@ PROTOCOL_NAMES = (*PADDING, "continuous")
 OPPONENTS = ("requests", "predictions")
 
 BY_HAND = "index by hand"
-"""What evolution starts from: the index and the gate with their weights by hand."""
+"""Start of evolution: the index and the gate with their weights by hand."""
 
 RIVALS = (*OPPONENTS, BY_HAND)
-"""What evolved policies are held against: the opponents, and the same structure untrained."""
+"""Rivals of evolved policies: the opponents, and the same structure untrained."""
 
 TAILS = {"longest wait": "longest_s", "99th percentile of waits": "tail_s"}
-"""What is reported of whole runs besides."""
+"""Further reported numbers of whole runs."""
 
 Table = dict[str, NDArray[np.float64]]
 """By log: logarithms of ratios, shape ``(n_windows, 1 + n_trainings)``."""
@@ -69,7 +69,7 @@ Table = dict[str, NDArray[np.float64]]
 
 @PROTOCOLS.register("es-held-out")
 def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return how evolved policies do on the last parts of three logs, whichever of the first parts they know.
+    """Return the results of evolved policies on the last parts of three logs, whichever of the first parts they know.
 
     They are held against both opponents, and against the same structure untrained.
 
@@ -96,7 +96,7 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
 
 @PROTOCOLS.register("es-generalist")
 def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return how the shipped generalist does on the last parts of four logs, and the same weights without its guard.
+    """Return the results of the shipped generalist on the last parts of four logs, with and without its guard.
 
     A whole run is one number, and a few wide jobs that wait for months make it. So it is repeated with weights that are
     changed a little: geometric means over all of these, the least and the largest are reported, too.
@@ -160,7 +160,7 @@ def tails(opponent: WindowOutcome, played: Sequence[WindowOutcome]) -> dict[str,
     Parameters
     ----------
     opponent
-        What came of it under that.
+        Its outcome under that opponent.
     played
         The same of the policy, then of its trainings.
     """
@@ -176,7 +176,7 @@ def ratio_of(values: Sequence[float]) -> Finding:
 
 
 def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, Finding]:
-    """Return what a whole run comes to over several policies that hardly differ, after the rivals."""
+    """Return the results of a whole run over several policies that hardly differ, after the rivals."""
     found: dict[str, Finding] = {}
     played = run[len(RIVALS) :]
     for place, opponent in enumerate(OPPONENTS):
@@ -204,7 +204,7 @@ def judged_log(path: Path, n_procs: int, *, speedup: float = 1.0) -> tuple[Judge
     n_procs
         Processors of its machine.
     speedup
-        How many times as fast as in the log jobs arrive; they run as long.
+        Speed-up of the arrivals relative to the log; run times stay.
     """
     from hdrl.settings.batch.envs.machines import pool_inputs
     from hdrl.settings.batch.envs.window_judge import JudgedLog
@@ -266,7 +266,7 @@ def _kind_of(model: Playable) -> IndexKind:
 
 
 def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[WindowOutcome]]:
-    """Simulate what judges policies by a protocol; return what came of each window.
+    """Simulate the windows that judge policies by a protocol; return the outcome of each.
 
     Parameters
     ----------

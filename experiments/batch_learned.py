@@ -51,7 +51,7 @@ _TRAINED_ALONE = ("more_logs", "reward", "reference")
 
 @PROTOCOLS.register("ppo-held-out-logs")
 def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return how trainings do on the last parts of three logs, beside the generalist that evolution found.
+    """Return the results of trainings on the last parts of three logs, beside the generalist that evolution found.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ Outcomes = Mapping[str, Sequence[Sequence["WindowOutcome"]]]
 def _all_outcomes(
     rows: Mapping[str, Sequence[Playable]], log: JudgedLog, opponents: Sequence[PolicyPair], protocol: str
 ) -> Outcomes:
-    """Return what comes of a protocol under everybody: opponents, the two that need no training, all models."""
+    """Return the outcomes of a protocol for all: opponents, the two that need no training, all models."""
     from hdrl.settings.batch.policies.indexed import IndexKind
     from hdrl.settings.batch.policies.pairs import read_pair
 
@@ -139,7 +139,7 @@ def _logs(of_models: Sequence[Sequence[WindowOutcome]], what: str) -> NDArray[np
 
 
 def _outcomes_of_row(models: Sequence[Playable], log: JudgedLog, protocol: str) -> Sequence[Sequence[WindowOutcome]]:
-    """Return what comes of a protocol under each of a row's models, window by window."""
+    """Return the outcomes of a protocol under each of a row's models, window by window."""
     from hdrl.settings.batch.environments import JobIndexSpec
     from hdrl.settings.batch.envs.window_judge import WindowOutcome
 
@@ -161,7 +161,7 @@ def _outcomes_of_row(models: Sequence[Playable], log: JudgedLog, protocol: str) 
 def windows_of_model(
     model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: int, follow_up: int
 ) -> list[WindowOutcome]:
-    """Return what comes of windows in which a model of JobPick takes its best actions.
+    """Return the outcomes of windows in which a model of JobPick takes its best actions.
 
     Parameters
     ----------
@@ -201,16 +201,16 @@ def windows_of_model(
 def first_episodes(
     model: Playable, envs: Any, options: Mapping[str, Any], read: Callable[[int, Mapping[str, Any]], T]
 ) -> list[T]:
-    """Return what is reported of the first episode of each row; a row that is done plays others until all are.
+    """Return the report on the first episode of each row; a row that is done plays others until all are.
 
     Parameters
     ----------
     model
-        Who decides, by its best actions.
+        Model that decides, by its best actions.
     envs
         A batch of environments like that of its training.
     options
-        What the first episodes are: options of the reset.
+        Options of the reset, which define the first episodes.
     read
         Gives what is reported of an episode that has just ended: of its row, with the info of that step.
     """

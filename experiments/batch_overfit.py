@@ -1,4 +1,4 @@
-"""Whether a policy that is picked from many on visible windows is better on others: what a benchmark must not publish.
+"""Selection of a policy from many on visible windows: whether it is better on others, too.
 
 Each round has windows that everybody sees and windows that follow from a secret that is revealed afterwards. In each,
 200 candidates are drawn: the shipped index with a random number added to each weight. They differ little on average;
@@ -45,7 +45,7 @@ PROMISED = 0.99
 
 @PROTOCOLS.register("bench-overfit")
 def bench_overfit(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what the best of many candidates gains on the windows that chose it, on hidden ones, and on the board.
+    """Return the gain of the best of many candidates on the windows that chose it, on hidden ones, and on the board.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _scores(seed: int, policies: Sequence[PolicyPair]) -> Floats:
 
 
 def _published(scores: Floats) -> float:
-    """Return how much better than the first attempt the last published one is, as a logarithm."""
+    """Return the gain of the last published attempt over the first, as a logarithm."""
     rungs = ladder(scores)
     last = max(number for number, rung in enumerate(rungs) if rung.is_published)
     return float((scores[last] - scores[0]).mean())

@@ -37,7 +37,7 @@ IDLE = UNSEEN | {"NASA-iPSC": ("NASA-iPSC-1993-3.1-cln.swf.gz", 128)}
 """Logs of machines on which jobs hardly ever wait; they are in no mean."""
 
 SPEEDUP = 1.25
-"""How much faster jobs arrive in the overload that is made of a real log."""
+"""Speed-up of arrivals in the overload that is made of a real log."""
 
 ALREADY_OVERLOADED = "Lublin-1"
 """A log whose arrivals are not sped up: it offers 1.06 times what its machine can do."""
@@ -46,7 +46,7 @@ PAUSING, GUARDED = POLICIES = ("es-pausing", "es-generalist")
 """Equal weights, with a guard that pauses in an overload and with one that does not."""
 
 MEASURES = {"mean": "value", "99th percentile of waits": "tail_s", "longest wait": "longest_s"}
-"""What is reported of a run, and where an outcome holds it."""
+"""Reported numbers of a run, and their fields in an outcome."""
 
 Logarithms = NDArray[np.float64]
 """Of ratios: a row for each measure, a column for each log."""
@@ -54,7 +54,7 @@ Logarithms = NDArray[np.float64]
 
 @PROTOCOLS.register("es-overload")
 def es_overload(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return how the shipped weights do in continuous runs under both guards.
+    """Return the results of the shipped weights in continuous runs under both guards.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _append(table: dict[str, list[Logarithms]], ratios: Mapping[str, Logarithms]
 
 
 def _of_log(row: str, ratios: Mapping[str, Logarithms]) -> dict[Place, Finding]:
-    """Return what is reported of one log: ratios without an interval."""
+    """Return the findings of one log: ratios without an interval."""
     return {
         (row, f"{measure}, {what}"): Finding(float(elementary.exp(value)), null=1.0)
         for what, values in ratios.items()

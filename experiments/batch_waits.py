@@ -1,4 +1,4 @@
-"""How often intervals of predicted waits hold the true ones, on the last 30 % of real logs that are played as sites.
+"""Coverage of intervals of predicted waits, on the last 30 % of real logs that are played as sites.
 
 Confidence intervals are over blocks of neighbouring dates, since queues of neighbouring dates hold the same jobs.
 """
@@ -25,7 +25,7 @@ N_CORES = {"KTH": 100, "CTC": 338, "SDSC-BLUE": 1152}
 """Processors of the machines, as the headers of the logs say."""
 
 POLICY, PREDICTOR = "fcfs+easy", "geo"
-"""What `hdrl wait` takes if nothing else is said."""
+"""Defaults of `hdrl wait`."""
 
 N_RESAMPLES = 10_000
 
@@ -37,7 +37,7 @@ ALL = "mean of the logs"
 @PROTOCOLS.register("wait-coverage")
 @without_models
 def wait_coverage(traces: Mapping[str, Path]) -> dict[Place, Finding]:
-    """Return which share of the waits intervals held, and how wide these were.
+    """Return the share of the waits that the intervals held, and the width of the intervals.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a claimed experiment that is more than one comparison gets, and what it returns."""
+"""Arguments and results of a claimed experiment that is more than one comparison."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Playable(Protocol):
 
     @property
     def agent_state(self) -> Mapping[str, Any]:
-        """What its agent has learned, see `hdrl.learn.agent.Agent.state_dict`."""
+        """State of its agent, see `hdrl.learn.agent.Agent.state_dict`."""
 
     @property
     def environment(self) -> Mapping[str, Any]:
@@ -78,7 +78,7 @@ class Playable(Protocol):
 
 
 Results = Mapping[Place, float | Finding]
-"""What an experiment found, by row and column; a float is a number without any uncertainty that is no effect."""
+"""Findings of an experiment, by row and column; a float is a number without any uncertainty that is no effect."""
 
 ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], Results]
 """A claimed experiment that is more than one comparison: given the traces that it needs, by name, and the models of a
@@ -86,7 +86,7 @@ training if there was one, it returns numbers by row and column."""
 
 
 def evolved_weights(models: Sequence[Playable]) -> list[NDArray[np.float64]]:
-    """Return what the agents of some models have evolved, as they hold it: the mean first, then each."""
+    """Return the evolved weights of some models, as their agents hold them: the mean first, then each."""
     each = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
     return [np.mean(each, axis=0), *each]
 

@@ -45,7 +45,7 @@ SEED_TRACES = ("heavy", "low", "medium")
 another version of trace or program."""
 
 SEED_END_S = 15_000_000.0
-"""When its runs ended."""
+"""End of its runs."""
 
 SEED_LOADS = (0.5, 0.7, 0.85, 0.95)
 """Offered loads at which its baselines are looked at, too."""
@@ -66,7 +66,7 @@ MAKESPAN_POLICIES = ("gavel-fifo", "gavel-fifo-het", "gandiva", "gavel-makespan"
 """Rows of ``gpu-gavel-makespan``; the last is what the others are held against."""
 
 MAKESPAN_JOBS, MAKESPAN_SEEDS = 500, 5
-"""How many jobs are there at first, and how many loads of them are drawn."""
+"""Number of initial jobs, and of loads that are drawn of them."""
 
 GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 """The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""
@@ -81,7 +81,7 @@ def fgd_row(
     order: NodeOrder = PUBLISHED_ORDER,
     seeds: Sequence[int] = range(10),
 ) -> list[Filled]:
-    """Return what becomes of Alibaba's cluster when its pods fill it, once for each seed."""
+    """Return the results of filling Alibaba's cluster with its pods, once for each seed."""
     cluster, load = read_cluster(str(nodes)), read_pods(pods)
     return [fill(cluster, load, placement, seed=seed, tie=tie, node_order=order) for seed in seeds]
 
@@ -94,7 +94,7 @@ def mean_allocated(row: Sequence[Filled]) -> float:
 @PROTOCOLS.register("gpu-fgd")
 @without_models
 def gpu_fgd(traces: Mapping[str, Path]) -> dict[Place, float]:
-    """Return how full placements make openb's cluster, and how much they fragment it, nodes shuffled, ten seeds each.
+    """Return the allocation and fragmentation of openb's cluster by placement, nodes shuffled, ten seeds each.
 
     Columns are the allocated share of GPUs in percent when it is full, and the fragmentation ratio when pods that
     request 90 % of its GPUs have arrived.
@@ -114,7 +114,7 @@ def gpu_fgd(traces: Mapping[str, Path]) -> dict[Place, float]:
 @PROTOCOLS.register("gpu-fgd-ties")
 @without_models
 def gpu_fgd_ties(traces: Mapping[str, Path]) -> dict[Place, float]:
-    """Return what tie rules and node orders make of the table of ``gpu-fgd``."""
+    """Return the table of ``gpu-fgd`` for several tie rules and node orders."""
     found: dict[Place, float] = {}
     for placement, tie, order in FGD_TIES:
         row = fgd_row(traces[NODES], traces[PODS], placement, tie=tie, order=order)

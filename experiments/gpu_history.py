@@ -1,4 +1,4 @@
-"""What predictions from history are worth on GPU clusters: on Philly's trace, and on synthetic users who repeat jobs.
+"""Value of predictions from history on GPU clusters: on Philly's trace, and on synthetic users who repeat jobs.
 
 A part of the trace was looked at while predictions were developed; the last part only judges. Each window comes at all
 offered loads, so that intervals are over windows. What is compared are geometric means over windows of ratios of mean
@@ -52,16 +52,16 @@ N_LOADS, N_WARM = 12, 1400
 BASELINE, RIVAL = "las-2d", "srsf+history"
 
 POLICIES = (BASELINE, RIVAL, "gittins+history", BY_HAND, "qssf+skip", "fifo+skip", "las", "gittins", "srsf")
-"""What is played; the last one knows how long jobs take, which is the bound for those that predict it."""
+"""Policies to play; the last one knows the durations of jobs: the bound for those that predict them."""
 
 METRICS = ("mean_jct_s", "p99_jct_s", "longest wait")
-"""What is compared: over the counted jobs of a window."""
+"""Compared metrics of the counted jobs of a window."""
 
 
 @PROTOCOLS.register("gpu-history")
 @without_models
 def gpu_history(traces: Mapping[str, Path]) -> dict[Place, Finding]:
-    """Return how policies compare with 2D-LAS, and the index by hand with SRSF by the same predictions.
+    """Return the comparison of policies with 2D-LAS, and of the index by hand with SRSF by the same predictions.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
     ours, theirs
         Logarithms, shape ``(n_windows, n_offered)``.
     what
-        What it is called.
+        Its name.
     """
     logs = (ours - theirs).mean(axis=1)
     positions = stream(0, f"bootstrap of {what}").integers(0, len(logs), (10_000, len(logs)))

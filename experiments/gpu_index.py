@@ -45,7 +45,7 @@ N_RESAMPLES = 10_000
 
 @PROTOCOLS.register("gpu-index")
 def gpu_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return how evolved indices compare on the looked-at and on the last part.
+    """Return the comparison of evolved indices on the looked-at and on the last part.
 
     They are held against the best classic policy that knows no durations, SRSF by the same predictions, and the same
     structure untrained.
@@ -86,7 +86,7 @@ def _ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
     theirs
         The same of the rival, shape ``(n_windows, n_offered)``.
     what
-        What it is called.
+        Its name.
     """
     first, *each = (ours - theirs).mean(axis=2)
     random, of_trainings = (stream(0, f"{draws} of {what}") for draws in ("bootstrap", "trainings"))

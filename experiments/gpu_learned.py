@@ -24,10 +24,10 @@ from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskState
 
 N_JOBS, N_LOADS = 200, 10
-"""How many jobs a generated load holds, and how many there are at each offered load."""
+"""Number of jobs of a generated load, and of loads at each offered load."""
 
 TIME_TO_END_S = 50_000.0
-"""How long jobs may take behind the last arrival of a generated load."""
+"""Time allowed to jobs behind the last arrival of a generated load, in seconds."""
 
 
 class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
@@ -59,14 +59,14 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: float) -> tuple[int, float, float]:
-    """Return how many jobs a model brings to an end, and the mean completion times of these and of all that arrived.
+    """Return the number of jobs that a model finishes, and the mean completion times of these and of all that arrived.
 
     Parameters
     ----------
     model
         A model of ``hdrl/GpuCluster-v0`` with ``compatibility="drl-gpu"``.
     until_s
-        When it ends, from the first arrival on; jobs that are not done by then count up to it.
+        Its end in seconds, from the first arrival on; jobs that are not done by then count up to it.
     """
     from hdrl.learn.evaluate import play
     from hdrl.learn.threads import torch_threads
@@ -85,7 +85,7 @@ def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: flo
 
 @PROTOCOLS.register("gpu-seed-agents")
 def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what agents do on the DRL scheduler's traces and on generated jobs, in its world with its errors.
+    """Return the results of agents on the DRL scheduler's traces and on generated jobs, in its world with its errors.
 
     Parameters
     ----------

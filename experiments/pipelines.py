@@ -26,7 +26,7 @@ OPPONENTS = ("edf", "edf_global", "edf_global+fusion", "edf_local+fusion", "earl
 
 @PROTOCOLS.register("adas-worlds")
 def adas_worlds(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float | Finding]:
-    """Return what agents and policies miss in all configurations of period sets, in the world of the training.
+    """Return the misses of agents and policies in all configurations of period sets, in the world of the training.
 
     rlschedsim's world, which notices releases late, is another one than that of comparisons; here everybody is
     simulated in it. A configuration is *met* if nothing is missed in it, as rlschedsim sorts its traces.

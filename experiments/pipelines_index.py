@@ -50,7 +50,7 @@ LENGTH_US = 20_000_000
 N_RESAMPLES = 10_000
 
 PROMISED = 0.75
-"""What the ratio to the best classic policy is promised to lie below, with its interval."""
+"""Promised upper bound of the ratio to the best classic policy, with its interval."""
 
 TO_CLASSIC = "misses, to best classic"
 
@@ -72,12 +72,12 @@ class PipelinesWorld:
     machine
         The units.
     model
-        What differs from the model of the training.
+        Changes of the model of the training.
     shortest
         Smallest share of the worst case that a kernel takes.
     spread
-        How much later than a period the next instance may come, as a share of the period. Utilisations are raised so
-        that as much work comes as without.
+        Largest delay of the next instance beyond the period, as a share of the period. Utilisations are raised so that
+        as much work comes as without.
     """
 
     machine: str = "1cpu+1gpu"
@@ -122,7 +122,7 @@ OTHERS = {
 
 @PROTOCOLS.register("pipelines-index")
 def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what evolved indices miss on the looked-at and on the last part, and in other worlds.
+    """Return the misses of evolved indices on the looked-at and on the last part, and in other worlds.
 
     They are held against the best classic policy, as the training part has it, and against the same structure
     untrained.
@@ -183,7 +183,7 @@ def _classic(world: PipelinesWorld, loads: Sequence[PipelineLoad], name: str) ->
 def misses(
     world: PipelinesWorld, seeds: range, classic: str, trained: Sequence[Floats]
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return what rivals and indices miss, and by how much, seed by seed.
+    """Return the misses and the tardiness of rivals and indices, seed by seed.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def misses(
 
 
 def ratios_to(rivals: Mapping[str, Floats], ours: Mapping[str, Floats], classic: str, place: str) -> dict[str, Finding]:
-    """Return what is claimed of a part or a world."""
+    """Return the findings for a part or a world."""
     theirs = {f"misses of {classic}": "classic", "misses untrained": "untrained"}
     means = ours["misses"].mean(axis=0)
     found = {"misses": Finding(float(means[0]), trainings=tuple(means[1:].tolist()))}
@@ -225,12 +225,12 @@ def ratios_to(rivals: Mapping[str, Floats], ours: Mapping[str, Floats], classic:
 
 
 def _misses_of(name: str) -> float:
-    """Return what a policy with weights misses on the last part."""
+    """Return the misses of a policy with weights on the last part."""
     return float(run_index(OWN.units, OWN.loads(LAST), RULES[name].weights, n_threads=usable_cores()).mean())
 
 
 def _by_utilization(classic: str, trained: Sequence[Floats]) -> dict[Place, Finding]:
-    """Return what is missed on the last part at each utilisation."""
+    """Return the misses on the last part at each utilisation."""
     loads = OWN.loads(LAST)
     indexed = IndexedLoads(OWN.units, loads)
     number, found = OBJECTIVES["miss_ratio"], {}
@@ -247,7 +247,7 @@ def _by_utilization(classic: str, trained: Sequence[Floats]) -> dict[Place, Find
 
 
 def _without(weights: Floats) -> dict[Place, Finding]:
-    """Return what the mean of the indices misses on the last part where a part of its weights is 0."""
+    """Return the misses of the mean of the indices on the last part where a part of its weights is 0."""
     candidates = [weights]
     for positions in WITHOUT.values():
         cut = weights.copy()

@@ -1,4 +1,4 @@
-"""What the evolved index of pipelines leaves: unannounced releases, misses that other weights avoid, late results.
+"""Limits of the evolved index of pipelines: unannounced releases, misses that other weights avoid, late results.
 
 Parts of seeds, the best classic policy and intervals are those of `pipelines_index`.
 """
@@ -42,15 +42,16 @@ SPORADIC = PipelinesWorld(spread=0.5)
 """The world of the training, but that each instance comes up to half a period late."""
 
 N_TRIED, DEVIATIONS = 192, (0.4, 1.0)
-"""How many other weights are tried on each set, and the standard deviations of their differences, in equal parts."""
+"""Number of other weights that are tried on each set, and the standard deviations of their differences, in equal
+parts."""
 
 _AT_ONCE = 16
-"""How many candidates are simulated in one call: more need more memory."""
+"""Number of candidates that are simulated in one call: more need more memory."""
 
 
 @PROTOCOLS.register("pipelines-limits")
 def pipelines_limits(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return what the shipped index misses under sporadic releases, and which of its misses other weights avoid.
+    """Return the misses of the shipped index under sporadic releases, and those that other weights avoid.
 
     For each set of the last part, other weights are tried, and the best of them counts. Weights that are chosen by the
     set that judges them are no policy. But their schedules exist, so the fewest misses that are possible are no more.

@@ -14,13 +14,13 @@ from hdrl.base.files import expanded, write_json
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.numbers import Float, IntRange
 
-_WHAT_TRAINS = (
+_TRAINING_OPTIONS = (
     click.option("--model", required=True, help="convnet2, small_convnet, feedforward2, ..., or FILE.py with blocks."),
     click.option("--data", required=True, help="signals, shapes, clusters or digits with :DIFFICULTY, cifar10:FOLDER."),
 )
 
 _PLAN_OPTIONS = (
-    *_WHAT_TRAINS,
+    *_TRAINING_OPTIONS,
     click.option("--budget", "budget_s", type=Float(), required=True, help="Training time of a job, in seconds."),
     click.option("--start", "start_s", type=Float(), required=True, help="Time of the first decision, in seconds."),
     click.option("--gap", "gap_s", type=Float(), required=True, help="Seconds between two decisions."),
@@ -98,8 +98,8 @@ def _plan(options: dict[str, Any]) -> Any:
 
 @adaptation.command()
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
-@_WHAT_TRAINS[0]
-@_WHAT_TRAINS[1]
+@_TRAINING_OPTIONS[0]
+@_TRAINING_OPTIONS[1]
 @click.option("--device", required=True, help="Name of this machine.")
 def times(out: Path, model: str, data: str, device: str) -> None:
     """Measure training times here, for a job and all its adapted networks, and write them to OUT.
@@ -172,7 +172,7 @@ def _check_new(out: Path, what: str) -> None:
 
 
 def _advisor(text: str, env: Any) -> Any:
-    """Return what decides: from an observation and the number of the decision to an action."""
+    """Return the decider: a function of an observation and the number of the decision that returns an action."""
     if re.fullmatch("fixed-[0-9]+", text):
         digits = text.removeprefix("fixed-")
         if len(digits) != _N_DECISIONS:

@@ -1,4 +1,4 @@
-"""What commands show: a bar on stderr that moves while there is nothing to count yet, tables, and lines of text."""
+"""Output of commands: a bar on stderr that moves while there is nothing to count yet, tables, and lines of text."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rich.table import Column, Table
 from rich.text import Text
 
 PREPARING = "preparing"
-"""What stands beside the bar until something is counted."""
+"""Text beside the bar until something is counted."""
 
 
 _REFRESHED_EVERY_S = 0.1
 
 
 USUAL_WIDTH = 160
-"""How wide tables are where neither a terminal nor COLUMNS says it, unless their numbers need more."""
+"""Width of tables where neither a terminal nor COLUMNS sets it, unless their numbers need more."""
 
 LEAST_NAME = 20
-"""How wide a column of names is at least, unless all its names are shorter."""
+"""Least width of a column of names, unless all its names are shorter."""
 
 _WIDEST = 100_000
 
 
 def table_width() -> int:
-    """Return how wide tables are: as the terminal or COLUMNS says, or `USUAL_WIDTH` where there is neither."""
+    """Return the width of tables: that of the terminal or COLUMNS, or `USUAL_WIDTH` where there is neither."""
     console = Console()
     return console.width if _is_bounded(console) else USUAL_WIDTH
 
@@ -85,7 +85,7 @@ def _parts(table: Table, console: Console) -> Iterator[Table]:
 
 
 def _least_width(table: Table, console: Console) -> int:
-    """Return how wide a table is whose numbers stay whole, with their heads, and whose names fold."""
+    """Return the width of a table whose numbers stay whole, with their heads, and whose names fold."""
     choices = console.options.update(width=_WIDEST, max_width=_WIDEST)
     widths = [
         (one.no_wrap, Measurement.get(console, choices, _of_columns(table, [one])).maximum) for one in table.columns
@@ -103,7 +103,7 @@ def _of_columns(table: Table, columns: Sequence[Column]) -> Table:
 
 
 class _CountColumn(MofNCompleteColumn):
-    """How many of how many, once that is known."""
+    """Count and total, once the total is known."""
 
     def render(self, task: Task) -> Text:
         """Return the text."""
@@ -160,7 +160,7 @@ class StageBar:
             self._animation = None
 
     def show(self, stage: str, done: int, total: int, **fields: Any) -> None:
-        """Show how far a stage is; the clock begins anew with each."""
+        """Show the progress of a stage; the clock begins anew with each."""
         if stage != self._stage:
             self._stage = stage
             self._bar.reset(self._task, description=stage, total=total)

@@ -108,7 +108,7 @@ def main(**given: Any) -> None:
 
 
 def batsim_options(given: dict[str, Any]) -> BatsimOptions:
-    """Return what the command line says; refuse what is not simulated."""
+    """Return the options of the command line; refuse those that are not simulated."""
     for name, what in _NOT_SIMULATED.items():
         if given[name]:
             raise OptionsError(f"{what} is not simulated")

@@ -34,7 +34,7 @@ def list_tasks() -> None:
 
     facts = read_facts()
     table = Table()
-    for title in ("task", "group", "what it is", "known", "objective", "best classic", "gap", "log that is missing"):
+    for title in ("task", "group", "description", "known", "objective", "best classic", "gap", "log that is missing"):
         table.add_column(title, overflow="fold", justify="right" if title == "gap" else "left")
     for name, named in all_tasks().items():
         fact = _fact_of(facts, named)
@@ -69,7 +69,7 @@ def show(task: str) -> None:
     if fact is not None:
         click.echo(
             f"difficulty: the best of {fact.n_classic} classic policies, {fact.best}, is {number_words(fact.gap)} "
-            f"times worse than {one.yardstick.words}; anybody waits in {fact.share_waiting:.0%} of "
+            f"times worse than {one.yardstick.words}; jobs wait in {fact.share_waiting:.0%} of "
             f"{fact.n_windows} windows; rankings by half of the windows agree by {fact.agreement:.2f} (Kendall's tau)"
         )
     for row in classic_rows(named)[:10]:
@@ -283,6 +283,6 @@ def keep(folders: tuple[Path, ...], out: Path) -> None:
 
 
 def _fact_of(facts: dict[str, Difficulty], named: Named) -> Difficulty | None:
-    """Return what was measured of a task, as long as it is still the same."""
+    """Return the measurements of a task, as long as it is still the same."""
     found = facts.get(named.name)
     return found if found is not None and found.sha256 == named.task.sha256() else None

@@ -1,4 +1,4 @@
-"""What a command line changes in the options of a file."""
+"""Changes of a file's options by a command line."""
 
 from __future__ import annotations
 

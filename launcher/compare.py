@@ -86,7 +86,7 @@ WIDTH = 140
 @click.option(
     "--protocol",
     type=click.Choice(["windows", "padded", "continuous", "held-out"]),
-    help="How windows are simulated: each on an empty machine, with jobs before and after it, the whole log in one run;"
+    help="Protocol of the windows: each on an empty machine, with jobs before and after it, the whole log in one run;"
     " held-out: all three.",
 )
 @click.option(
@@ -171,7 +171,7 @@ def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progres
         return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
         more = trust_words(sweep.portable())
-        click.echo(f"what finished is kept: hdrl compare --resume --out {folder}{more}", err=True)
+        click.echo(f"finished simulations are kept: hdrl compare --resume --out {folder}{more}", err=True)
         raise
 
 
@@ -181,7 +181,7 @@ def _held_out(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progre
     try:
         return run_held_out(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
-        click.echo("what finished is kept: the same command with the same --out continues it", err=True)
+        click.echo("finished simulations are kept: the same command with the same --out continues it", err=True)
         raise
 
 
@@ -208,7 +208,7 @@ def _default_folder(sweep: Sweep) -> Path:
 
 
 def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool, trust: bool) -> Sweep:
-    """Return what the command line, and possibly a file, ask for."""
+    """Return the sweep of the command line, and possibly of a file."""
     from hdrl.experiment.run.inputs import make_sweep, read_sweep
 
     changes, setting = _changes(asked), asked["setting"]

@@ -1,4 +1,4 @@
-"""What the tab key offers for arguments that are files, or names of something shipped."""
+"""Completion by the tab key of arguments that are files, or names of something shipped."""
 
 from __future__ import annotations
 

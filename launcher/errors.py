@@ -81,14 +81,14 @@ def _escape_unprintable() -> None:
 
 
 def _discard_stdout() -> None:
-    """Let what is left to be printed go nowhere: Python would fail once more when it ends."""
+    """Discard the rest of the output: Python would fail once more when it ends."""
     with contextlib.suppress(OSError, ValueError), pathlib.Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def one_line(program: str) -> Iterator[None]:
-    """Turn what a user can cause into `OneLine`; errors of our own keep their traceback."""
+    """Turn errors that a user can cause into `OneLine`; errors of our own keep their traceback."""
     try:
         yield
     except HdrlError as error:

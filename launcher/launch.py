@@ -1,4 +1,4 @@
-"""``hdrl-launch``: run an experiment, show how far it is and what came of it."""
+"""``hdrl-launch``: run an experiment, show its progress and its results."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str
 
 
 def _start_logging(options: OptionsFile) -> None:
-    """Send what hdrl logs to stderr, from the level in the options on."""
+    """Send hdrl's log to stderr, from the level in the options on."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("hdrl")
@@ -271,7 +271,7 @@ def _show(result: RunResult) -> None:
 
 
 def left_out(dropped: Mapping[str, int]) -> str:
-    """Say how many jobs were left out, and why."""
+    """Return the number of jobs that were left out, and the reasons."""
     n_dropped = sum(dropped.values())
     many = f"{n_dropped:,} jobs of the workload were" if n_dropped > 1 else "one job of the workload was"
     return f"{many} left out: {', '.join(f'{reason} ({count:,})' for reason, count in dropped.items())}"

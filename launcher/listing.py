@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hdrl.setting import Setting
 
 Named = Mapping[str, str]
-"""What each name stands for; empty where the name says it."""
+"""Description of each name; empty where the name says it."""
 
 
 def _policies(setting: Setting) -> Named:
@@ -76,7 +76,7 @@ KINDS: dict[str, Callable[[Setting], Named]] = {
 
 
 def _kinds(setting: Setting) -> Named:
-    """Return the kinds of which a setting has names, with how many."""
+    """Return the kinds of names that a setting has, with their numbers."""
     counts = {}
     for kind, names in KINDS.items():
         with contextlib.suppress(OptionsError):  # it ships none

@@ -13,7 +13,7 @@ from hdrl.version import VERSION
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is, and its line in the help."""
+    """Location of a command, and its line in the help."""
 
     module: str
     attribute: str

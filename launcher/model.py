@@ -37,13 +37,13 @@ def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
 @click.option(
     "--activation",
     type=click.Choice(["relu", "tanh", "leaky_relu"]),
-    help="What follows hidden layers; by default what FILE says, or else what its library does.",
+    help="Activation after hidden layers; by default that of FILE, or else of its library.",
 )
 @click.option(
     "--statistics",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="By what observations were normalized (VecNormalize): numpy.savez(FILE, mean=..., var=...).",
+    help="Normalization of the observations (VecNormalize): numpy.savez(FILE, mean=..., var=...).",
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option of OPTIONS; repeatable.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")

@@ -80,7 +80,7 @@ def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool
 
 @contextlib.contextmanager
 def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how many epochs are over."""
+    """Show the number of finished epochs."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 

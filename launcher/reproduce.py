@@ -119,7 +119,7 @@ def _answer(name: str, result: Reproduced) -> None:
 
 
 def _record(experiment: Experiment, before: Reproduced, after: Reproduced) -> None:
-    """Say what was recorded, which sides of effects are others than before, and which published numbers differ."""
+    """Report what was recorded, the effects whose side has changed, and the published numbers that differ."""
     from hdrl.experiment.reproduce.claims import count_words, sign_words
 
     earlier = {one.place: one for one in before.claims if one.sign is not None}
@@ -133,7 +133,7 @@ def _record(experiment: Experiment, before: Reproduced, after: Reproduced) -> No
 
 
 def _null(experiments: Sequence[Experiment]) -> None:
-    """Say which effects fail where there are none, and end with 1 if some do not."""
+    """Report the effects that fail where there are none, and end with 1 if some do not."""
     from hdrl.experiment.reproduce.claims import null_test
     from hdrl.launcher.bars import new_table, print_table
 

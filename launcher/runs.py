@@ -1,4 +1,4 @@
-"""``hdrl runs``: what was run here, and what came of it."""
+"""``hdrl runs``: list the runs in a folder and their results."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def _stop(number: int) -> NoReturn:
-    """Raise what a signal means to a command."""
+    """Raise the exception of a signal for a command."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Terminated(number)
@@ -106,7 +106,7 @@ def handle_signals() -> Iterator[None]:
 
 
 class Stop:
-    """What asks a training to end after its running iteration: a first Ctrl-C, SIGTERM or SIGHUP.
+    """Request to end a training after its running iteration: a first Ctrl-C, SIGTERM or SIGHUP.
 
     A second Ctrl-C ends it at once. Batch systems may send SIGTERM more than once, which makes no difference.
 

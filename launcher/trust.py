@@ -12,7 +12,7 @@ from hdrl.base.pyfiles import TRUST
 trust_option = click.option(
     TRUST, "trust", is_flag=True, help="Run the Python files that these files name: only if you know what they do."
 )
-"""What every command has that reads files of others; without it they are data."""
+"""Option of every command that reads files of others; without it they are data."""
 
 
 def load_files(setting: str | None, folders: Sequence[str | Path] = (), *, trust: bool = False) -> None:

@@ -75,11 +75,11 @@ def tune(
                 TuneRequest(file, machine, minutes, seeds, seed), out=out, n_workers=n_workers, progress=progress
             )
         except KeyboardInterrupt:
-            click.echo("what finished is kept: the same command continues it", err=True)
+            click.echo("finished work is kept: the same command continues it", err=True)
             raise
     if found is None:
         raise after_signal("hdrl", "interrupted; the same command continues", stop.number)
-    question = f"What should schedule {Path(file).name}? Recommended: {found.recommended}"
+    question = f"Recommended policy for {Path(file).name}: {found.recommended}"
     write_report([found.main.folder], out / PAGE_FILE, question=question, force=True)
     write_manifest(out, FILES)
     if as_json:

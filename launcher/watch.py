@@ -22,19 +22,19 @@ from hdrl.launcher.trust import load_files, trust_option
 
 LOOPBACK = "127.0.0.1"
 RENEWED_S = 5
-"""How often a browser asks again while something runs."""
+"""Seconds between two requests of a browser while something runs."""
 
 MOST_CONNECTIONS = 16
 """Connections at a time; a browser opens 6. Further ones are closed at once."""
 
 REQUEST_S = 5.0
-"""How long a connection may take to send its request, and its reader to take the page."""
+"""Time that a connection may take to send its request, and its reader to take the page, in seconds."""
 
 RENEWAL = (
     f"<script>setTimeout(() => location.reload(), {RENEWED_S}000);</script>"
     f'<noscript><meta http-equiv="refresh" content="{RENEWED_S}"></noscript>'
 )
-"""How it does so: reloaded, a page keeps the tab that its reader has chosen, which it would not by a header."""
+"""HTML that renews the page: reloaded, it keeps the tab that its reader has chosen, which it would not by a header."""
 
 
 class Watcher(BaseHTTPRequestHandler):
@@ -58,7 +58,7 @@ class Watcher(BaseHTTPRequestHandler):
         finished, status = is_finished(folder), 200
         try:
             text = live_page(folder)
-        except HdrlError as error:  # what fills the folder may begin anew
+        except HdrlError as error:  # the process that fills the folder may start anew
             finished, status = False, 503
             text = page_of_problem(folder, str(error))
         body = (text if finished else text.replace("</head>", f"{RENEWAL}</head>", 1)).encode()
@@ -89,7 +89,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is; it cannot be guessed."""
+        """Address of the page; it cannot be guessed."""
         return f"http://{LOOPBACK}:{self.server_address[1]}{self.path}"
 
     def verify_request(self, request: Any, client_address: Any) -> bool:

@@ -1,1 +1,1 @@
-"""What all the rest may use: errors, files, hashes, random numbers; it imports nothing of ours."""
+"""Helpers for all other packages: errors, files, hashes, random numbers; it imports nothing of ours."""

@@ -1,4 +1,4 @@
-"""Where Python starts in the folder of a checkout: its agents, commands and experiments lie beside `hdrl` there."""
+"""Imports in a checkout, where agents, commands and experiments lie beside `hdrl`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BESIDE = ("hdrl.agents", "hdrl.experiments", "hdrl.launcher")
 
 
 class _Beside:
-    """Find what lies beside `hdrl` in the checkout from which it is imported."""
+    """Finder of the packages beside `hdrl` in the checkout from which it is imported."""
 
     @classmethod
     def find_spec(

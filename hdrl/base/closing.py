@@ -19,4 +19,4 @@ class Closing(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Release all that the object holds."""
+        """Release the resources of the object."""

@@ -6,7 +6,7 @@ import hashlib
 
 
 def commitment_of(secret: str) -> str:
-    """Return what may be published of a secret before it is revealed: its SHA-256."""
+    """Return the commitment to a secret, which may be published before the secret: its SHA-256."""
     return hashlib.sha256(f"hdrl commitment {secret}".encode()).hexdigest()
 
 
@@ -19,7 +19,7 @@ def revealed_seed(secret: str, public: str, name: str) -> int:
         A value that was not known when the secret was committed to, such as the hash of a later public commit: then
         the seed was unknown even to the owner of the secret.
     name
-        What the seed is for: each thing has its own.
+        Purpose of the seed: each thing has its own.
     """
     digest = hashlib.sha256(f"hdrl reveal {secret} {public} {name}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1

@@ -82,12 +82,12 @@ def _is_number(text: str) -> bool:
 
 
 def as_written(cell: str) -> str:
-    """Return what `no_formula` was given."""
+    """Return the argument of `no_formula`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) is not None else cell
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\n]")
-"""How a cell begins that a spreadsheet may compute, or that was one before it got an apostrophe."""
+"""Beginning of a cell that a spreadsheet may compute, or that was one before it got an apostrophe."""
 
 
 def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:

@@ -54,7 +54,7 @@ class ReadError(HdrlError):
     Parameters
     ----------
     problem
-        What was found and what was expected, one line.
+        Found and expected values, one line.
     line
         Line number, counted from 1, where that helps.
     column
@@ -141,7 +141,7 @@ def readable(text: str, limit: int = MAX_SHOWN) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Say what would have been possible: the nearest known name, else all of them.
+    """Suggest a valid name: the nearest known one, else all of them.
 
     Of very many known names, not all are compared.
     """

@@ -39,7 +39,7 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
         A path or a bare name. A file of that name in the current folder comes first. What comes through a pipe
         (``/dev/stdin``) is kept in a file.
     what
-        What they are, for messages: ``"platform"``.
+        Their kind, for messages: ``"platform"``.
 
     Raises
     ------
@@ -70,7 +70,7 @@ DEFAULT_MAX_UNPACKED_MIB = 512
 
 
 def max_unpacked_bytes() -> int:
-    """Return how many bytes a compressed file may hold."""
+    """Return the largest size of the contents of a compressed file, in bytes."""
     text = os.environ.get(UNPACKED_VARIABLE, "")
     if not text:
         return DEFAULT_MAX_UNPACKED_MIB * 2**20
@@ -94,7 +94,7 @@ def is_plain_file(path: Path, max_bytes: int) -> bool:
 
 
 class _Bounded(io.RawIOBase):
-    """What is in a compressed file, or comes from a pipe or a device, up to a bound."""
+    """Stream of a compressed file, a pipe or a device, up to a bound."""
 
     def __init__(self, path: Path, content: Any) -> None:
         self._path = path
@@ -126,7 +126,7 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     Yields
     ------
     IO[bytes]
-        What it holds.
+        The open file.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -> Any:
-    """Return what a JSON file holds.
+    """Return the contents of a JSON file.
 
     ``read_float`` makes a number of a text with a point or an exponent.
 
@@ -219,7 +219,7 @@ _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def _check_writable(path: str | Path, text: str, data: Any) -> None:
-    """Refuse what no file in UTF-8 can hold, in any text or key of what JSON holds."""
+    """Refuse texts and keys of a JSON file that no file in UTF-8 can hold."""
     left: list[tuple[str, Any]] = [] if _SURROGATE.search(text) is None else [("", data)]
     while left:
         place, one = left.pop()
@@ -318,7 +318,7 @@ def _owner_of_the_system() -> int:
 
 
 def why_changeable(found: os.stat_result) -> str:
-    """Return how users other than this one and root can change a file or folder; empty if they cannot."""
+    """Describe how users other than this one and root can change a file or folder; empty if they cannot."""
     if not hasattr(os, "geteuid"):  # not POSIX
         return ""
     if found.st_uid not in _our_users():
@@ -332,7 +332,7 @@ def why_changeable(found: os.stat_result) -> str:
 
 
 def why_unsafe(folder: Path) -> str:
-    """Return how users other than this one and root can change what a path leads to; empty if they cannot.
+    """Describe how users other than this one and root can change the target of a path; empty if they cannot.
 
     Every folder of the path counts, those included that symbolic links lead through.
 
@@ -370,7 +370,7 @@ def why_unsafe(folder: Path) -> str:
 
 
 def read_own(path: Path) -> bytes:
-    """Return what is in a file that only this user and root can have written.
+    """Return the contents of a file that only this user and root can have written.
 
     The file is no symbolic link, and no other user can put files into its folder (`why_unsafe`).
 

@@ -22,7 +22,7 @@ SIGNALLED = 128
 """An exit code above this means: ended by the signal of that number more, as shells say it."""
 
 PATIENCE_S = 1.0
-"""How long a command may take to end after SIGTERM."""
+"""Time that a command may take to end after SIGTERM, in seconds."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUNDS, _ROUND_S = 200, 0.01
@@ -94,7 +94,7 @@ def _end_with_starter(pid: int, ended: threading.Event, is_alone: threading.Even
 
 
 def _kill_descendants() -> None:
-    """Kill what the command has left behind, until nothing of it is there."""
+    """Kill the processes that the command has left behind, until none of them is there."""
     for _ in range(_ROUNDS):
         found = _descendants()
         for pid in found:

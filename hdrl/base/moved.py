@@ -105,7 +105,7 @@ class _Loader(Loader):
         module.__spec__ = self._own
 
     def get_code(self, name: str) -> CodeType | None:
-        """Return what ``python -m`` runs of a package."""
+        """Return the code of a package for ``python -m``."""
         del name
         spec = find_spec(f"{self._name}.__main__")
         return spec.loader.get_code(spec.name) if spec is not None and isinstance(spec.loader, InspectLoader) else None

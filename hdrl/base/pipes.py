@@ -24,7 +24,7 @@ _LOOKED_AT = 2**16
 
 
 def is_pipe(name: str | Path) -> bool:
-    """Return whether a name is that of a pipe to read from, or of a file that the shell gives as one."""
+    """Return whether a name belongs to a pipe to read from, or to a file that the shell gives as one."""
     found = _NAME.fullmatch(str(name))
     if found is None:
         return False

@@ -19,9 +19,9 @@ class PlainLayers:
 
 @dataclass(frozen=True, eq=False)
 class PlainActor:
-    """What gives each action a number, of which the largest is the best action; the first of equal ones."""
+    """Actor that gives each action a number; the largest is the best action, the first of equal ones."""
 
-    # what each row of an observation passes alone, to a number for each of its actions; or all numbers of an
+    # layers that each row of an observation passes alone, to a number for each of its actions; or all numbers of an
     # observation together, to one for every action
     layers: PlainLayers
     by_rows: bool = False  # whether rows pass alone
@@ -31,6 +31,6 @@ class PlainActor:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all weights are numbers."""
+        """True if all weights are finite numbers."""
         parts = (self.layers, self.extra) if self.extra is not None else (self.layers,)
         return all(bool(np.isfinite(part.weights).all()) for part in parts)

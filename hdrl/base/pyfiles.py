@@ -28,10 +28,10 @@ SUFFIX = ".py"
 CPP_SUFFIX = ".cpp"
 """A scheduler that speaks Batsim's protocol: compiling and starting it is running it."""
 SUFFIX_MARKS = ("", "+", "-", "@")
-"""How what may follow the path of a policy file begins."""
+"""First characters of a suffix that may follow the path of a policy file."""
 
 NO_COLUMN = "no field of name "
-"""How NumPy begins to say that an array has no such column."""
+"""Beginning of NumPy's message about a missing column of an array."""
 
 
 TRUST = "--trust"
@@ -93,7 +93,7 @@ def refuse_python(data: Any, where: str | Path) -> None:
 
 
 def trust_words(data: Any) -> str:
-    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name code."""
+    """Return the option that a command needs in addition to go on with data: ``" --trust"`` if they name code."""
     return f" {TRUST}" if python_named(data) else ""
 
 
@@ -148,7 +148,7 @@ def _blame(error: BaseException, path: Path) -> AgentError | None:
 
 
 def _hint(error: BaseException) -> str:
-    """Return what an author probably meant, after a semicolon; empty if nothing is known."""
+    """Return a hint for the author, after a semicolon; empty if nothing is known."""
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] == "hdeeprm":
         return "; its classes are in hdrl.compat.hdeeprm.bases"
     if isinstance(error, AttributeError) and error.name:
@@ -223,7 +223,7 @@ def _is_signal(error: BaseException) -> bool:
 
 
 def _refusing(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
-    """Return what stands for ``os._exit`` while a user's code runs; children of that code end as always."""
+    """Return a substitute for ``os._exit`` while a user's code runs; children of that code end as always."""
     process = os.getpid()
 
     def refuse(status: int) -> NoReturn:
@@ -244,7 +244,7 @@ def _with_path(error: HdrlError, path: Path) -> HdrlError:
 
 
 def _found(error: BaseException, path: Path) -> AgentError | None:
-    """Return what is to blame, ``None`` if the file is not."""
+    """Return the error to blame on the file, ``None`` if the file is not at fault."""
     if isinstance(error, NotImplementedError):  # a method of a base that has to be overridden
         return AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
     found = _blame(error, path)

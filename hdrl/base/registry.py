@@ -29,7 +29,7 @@ class Registry(Generic[T]):
         return store
 
     def __getitem__(self, name: str) -> T:
-        """Return what is registered under ``name``; raise `UnknownName` with a suggestion if nothing is."""
+        """Return the item registered under ``name``; raise `UnknownName` with a suggestion if there is none."""
         try:
             return self._items[name]
         except KeyError:

@@ -25,5 +25,5 @@ class RowDiscrete(spaces.Discrete):
 
 
 def n_per_row_of(space: Any) -> int:
-    """Return how many actions of a space each row has; 1 of a plain one."""
+    """Return the number of actions of each row of a space; 1 of a plain one."""
     return space.n_per_row if isinstance(space, RowDiscrete) else 1

@@ -1,4 +1,4 @@
-"""Which items of a sequence are used: parts, windows side by side, warm-up. One rounding for everybody.
+"""Selection of items of a sequence: parts, windows side by side, warm-up. All callers round alike.
 
 Items are whatever a load consists of, counted from 0 in their order. A *range* is the place of its first item and that
 of the one after its last. Parts are given as shares of all items. Where one part ends with the share that the next one
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from hdrl.base.errors import OptionsError
 
 Shares: TypeAlias = tuple[float, float]
-"""Where a part begins and ends, as shares of all items from 0 to 1."""
+"""Bounds of a part, as shares of all items from 0 to 1."""
 
 Span: TypeAlias = tuple[int, int]
 """A range: the place of the first item, and of the one after the last."""
@@ -26,7 +26,7 @@ PARTS: Mapping[str, Shares] = MappingProxyType(
 
 
 def place_of_share(share: float, n_items: int) -> int:
-    """Return how many of the items come before a share of them, from 0 to 1."""
+    """Return the number of items before a share of them, from 0 to 1."""
     return round(share * n_items)
 
 
@@ -60,7 +60,7 @@ def after_warm_up(positions: Span, warm_up: int) -> Span:
 
 
 def n_side_by_side(positions: Span, length: int) -> int:
-    """Return how many windows fit into a range without sharing an item."""
+    """Return the number of windows that fit into a range without sharing an item."""
     return max(0, positions[1] - positions[0]) // length
 
 

@@ -30,9 +30,9 @@ class ReplySocket(Closing):
     Parameters
     ----------
     endpoint
-        Where to listen; ``*`` as port stands for a free one.
+        Address to listen at; ``*`` as port stands for a free one.
     timeout_s
-        How long Batsim may be silent, in wall-clock seconds.
+        Longest silence of Batsim, in wall-clock seconds.
     """
 
     def __init__(self, endpoint: str = FREE_ENDPOINT, *, timeout_s: float) -> None:

@@ -15,8 +15,8 @@ class RemoteScheduler(Closing):
     Parameters
     ----------
     timeout_s
-        How long an answer may take, in wall-clock seconds; 0 for as long as it takes, as with Batsim. A scheduler
-        that was there and goes away while an answer is due is noticed in any case.
+        Longest time of an answer, in wall-clock seconds; 0 for as long as it takes, as with Batsim. A scheduler that
+        was there and goes away while an answer is due is noticed in any case.
     """
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout_s: float = 0.0) -> None:

@@ -37,9 +37,9 @@ class DecisionSystem:
     Parameters
     ----------
     platform, workload
-        What is simulated; the workload's sources are called w0, w1, ... as by Batsim.
+        Machine and jobs; the workload's sources are called w0, w1, ... as by Batsim.
     rule
-        What a policy adds to its job key and its backfilling.
+        Rules of a policy beyond its job key and its backfilling.
 
     Raises
     ------
@@ -98,12 +98,12 @@ class DecisionSystem:
 
     @property
     def is_over(self) -> bool:
-        """Whether Batsim has said that the simulation ends."""
+        """True if Batsim has ended the simulation."""
         return bool(self.state.scalars["ended"][0])
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing can ever happen again although jobs are waiting: nothing runs and nothing is awaited."""
+        """True if jobs are waiting and nothing can ever happen again: nothing runs and nothing is awaited."""
         s = self.state.scalars[0]
         runs = bool(np.any(self.state.jobs["state"] == codes.RUNNING))
         goes_on = self.is_over or runs or bool(self._picture.awaited)
@@ -115,7 +115,7 @@ class DecisionSystem:
 
     @property
     def view(self) -> View:
-        """What a policy may see now.
+        """View of the present state for a policy.
 
         Its ``power_w`` is NaN where the power of a host depends on its load, or hosts sleep. Its ``energy_j`` is what
         Batsim answered to `simulation.AskEnergy`, and NaN at messages without such an answer.

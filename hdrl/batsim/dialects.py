@@ -1,4 +1,4 @@
-"""What differs between the versions of Batsim: command line, workload, first words, messages, files."""
+"""Differences between the versions of Batsim: command line, workload, first words, messages, files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Dialect(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, text: str) -> str:
-        """Return what Batsim says in the words of Batsim 4."""
+        """Return Batsim's message in the words of Batsim 4."""
 
     @abc.abstractmethod
     def more(self, reply: str) -> str | None:
@@ -140,11 +140,11 @@ class Batsim5(Dialect):
         listener.reply_bytes(hello())
 
     def decode(self, text: str) -> str:
-        """Return what it says in the words of Batsim 4."""
+        """Return its message in the words of Batsim 4."""
         return self._protocol.decode(text)
 
     def more(self, reply: str) -> str | None:
-        """Return what came with SimulationBeginsEvent."""
+        """Return the events that came with SimulationBeginsEvent."""
         return self._protocol.more(reply)
 
     def encode(self, reply: str) -> str:

@@ -50,7 +50,7 @@ Event = tuple[str, dict[str, Any]]
 
 
 class ServedSimulator(Protocol):
-    """What has views and takes decisions: the face of `simulation.EmbeddedSimulator`."""
+    """Simulator with views and decisions: the interface of `simulation.EmbeddedSimulator`."""
 
     @property
     def platform(self) -> Platform:
@@ -62,7 +62,7 @@ class ServedSimulator(Protocol):
 
     @property
     def trace(self) -> Trace:
-        """What has happened, once the simulation is over."""
+        """Trace of the simulation, once it is over."""
 
     def reset(self) -> View:
         """Go back to date 0 and return the first view."""
@@ -102,7 +102,7 @@ class ProtocolServer:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget what a simulation has left."""
+        """Clear the state of the last simulation."""
         self._allocations: dict[int, list[int]] = {}
         self._ended: set[int] = set()
         self._kill_requested: set[int] = set()

@@ -1,4 +1,4 @@
-"""What a `handler.SimulatorHandler` handles: jobs, hosts, and events; the names are batsim-py's."""
+"""Objects of a `handler.SimulatorHandler`: jobs, hosts, and events; the names are batsim-py's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, BatsimMachine
 
 
 class JobEvent(Enum):
-    """What happens to a job; listeners get the `Job`."""
+    """Events of a job; listeners get the `Job`."""
 
     SUBMITTED = 0
     ALLOCATED = 1
@@ -22,21 +22,21 @@ class JobEvent(Enum):
 
 
 class HostEvent(Enum):
-    """What happens to a host; listeners get the `Host`."""
+    """Events of a host; listeners get the `Host`."""
 
     STATE_CHANGED = 0
     COMPUTATION_POWER_STATE_CHANGED = 1
 
 
 class SimulatorEvent(Enum):
-    """What happens to the simulation; listeners get the handler."""
+    """Events of the simulation; listeners get the handler."""
 
     SIMULATION_BEGINS = 0
     SIMULATION_ENDS = 1
 
 
 class JobState(Enum):
-    """Where a job is."""
+    """State of a job."""
 
     SUBMITTED = 1
     RUNNING = 2
@@ -49,7 +49,7 @@ class JobState(Enum):
 
 
 class HostState(Enum):
-    """What a host does."""
+    """State of a host."""
 
     IDLE = "idle"
     COMPUTING = "computing"
@@ -71,9 +71,9 @@ class Job:
     description
         Its JSON description.
     state, allocation, storage_mapping
-        Where it is; its hosts, once it has some; machines of storage labels.
+        Its state; its hosts, once it has some; machines of storage labels.
     start_time, stop_time
-        When it started and ended, in seconds, ``None`` before.
+        Dates of its start and its end, in seconds, ``None`` before.
     """
 
     id: str
@@ -100,22 +100,22 @@ class Job:
 
     @property
     def is_submitted(self) -> bool:
-        """Whether it waits for hosts."""
+        """True if it waits for hosts."""
         return self.state == JobState.SUBMITTED
 
     @property
     def is_runnable(self) -> bool:
-        """Whether it has hosts and waits for them to be ready."""
+        """True if it has hosts and waits for them to be ready."""
         return self.state == JobState.ALLOCATED
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """True if it runs."""
         return self.state == JobState.RUNNING
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended, or was rejected."""
+        """True if it has ended, or was rejected."""
         return self.state.name.startswith("COMPLETED") or self.state == JobState.REJECTED
 
     @property
@@ -180,32 +180,32 @@ class Host:
 
     @property
     def is_allocated(self) -> bool:
-        """Whether a job has it."""
+        """True if a job has it."""
         return bool(self.jobs)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is on and computes nothing."""
+        """True if it is on and computes nothing."""
         return self.state == HostState.IDLE
 
     @property
     def is_computing(self) -> bool:
-        """Whether a job runs on it."""
+        """True if a job runs on it."""
         return self.state == HostState.COMPUTING
 
     @property
     def is_sleeping(self) -> bool:
-        """Whether it is off."""
+        """True if it is off."""
         return self.state == HostState.SLEEPING
 
     @property
     def is_switching_on(self) -> bool:
-        """Whether it is on its way from sleep."""
+        """True if it is on its way from sleep."""
         return self.state == HostState.SWITCHING_ON
 
     @property
     def is_switching_off(self) -> bool:
-        """Whether it is on its way to sleep."""
+        """True if it is on its way to sleep."""
         return self.state == HostState.SWITCHING_OFF
 
     @property
@@ -239,7 +239,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """How long a host is reserved: seconds, 0 for a free one, infinite where a job has no walltime."""
+    """Reservation of a host in seconds: 0 for a free one, infinite where a job has no walltime."""
 
     host: Host
     release_time: float

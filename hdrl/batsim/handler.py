@@ -46,7 +46,7 @@ class SimulatorHandler(Closing):
     Attributes
     ----------
     result
-        What the engine wrote down, once the simulation has ended by itself.
+        Results of the engine, once the simulation has ended by itself.
     """
 
     def __init__(self) -> None:
@@ -73,12 +73,12 @@ class SimulatorHandler(Closing):
 
     @property
     def is_running(self) -> bool:
-        """Whether a simulation has begun and not ended."""
+        """True if a simulation has begun and not ended."""
         return self._engine is not None
 
     @property
     def is_submitter_finished(self) -> bool:
-        """Whether no more jobs of the workload will be submitted."""
+        """True if no more jobs of the workload will be submitted."""
         return self._no_more_jobs
 
     @property
@@ -138,7 +138,7 @@ class SimulatorHandler(Closing):
         platform, workload
             SimGrid XML and Batsim JSON.
         simulation_time
-            When it is stopped, in seconds; ``None``: when all jobs have ended.
+            Date at which it is stopped, in seconds; ``None``: when all jobs have ended.
         allow_compute_sharing, allow_storage_sharing
             Whether several jobs may use one host at a time.
         energy

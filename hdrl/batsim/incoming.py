@@ -1,4 +1,4 @@
-"""What Batsim says, as values: the messages of versions 3.1 to 4.2.1, every member checked."""
+"""Batsim's messages as values: those of versions 3.1 to 4.2.1, every member checked."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _MEMBERS: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
 
 
 def parse_message(text: str) -> Message:
-    """Return what Batsim said; raise BatsimError if it is no JSON, or no message of Batsim 3.1 to 4.2."""
+    """Return a message of Batsim; raise BatsimError if it is no JSON, or no message of Batsim 3.1 to 4.2."""
     data = _parse_json(text)
     if not (isinstance(data, dict) and {"now", "events"} <= data.keys()):
         raise BatsimError(f"Batsim's message has no 'now' or no 'events': {shown(text)}")

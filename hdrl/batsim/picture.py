@@ -44,7 +44,7 @@ class Awaited:
 
 
 class BatsimPicture:
-    """What is known of a simulation that runs elsewhere, in the arrays of the decision system.
+    """State of a simulation that runs elsewhere, in the arrays of the decision system.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ class BatsimSimulator(ProtocolSimulator):
 
     @property
     def endpoint(self) -> str | None:
-        """Where the decision system listens, ``None`` before the start."""
+        """Address at which the decision system listens, ``None`` before the start."""
         return self._listener.endpoint if self._listener is not None else None
 
     def _start(self, folder: Path) -> str:
@@ -120,14 +120,14 @@ class BatsimSimulator(ProtocolSimulator):
         return self._dialect.decode(self._listening().receive(self._looking()))
 
     def _looking(self) -> Callable[[], None] | None:
-        return self._look if self._process is not None else None
+        return self._check_process if self._process is not None else None
 
     def _listening(self) -> ReplySocket:
         if self._listener is None:
             raise SimulationError("the simulation has not begun, or was closed")
         return self._listener
 
-    def _look(self) -> None:
+    def _check_process(self) -> None:
         """Raise if the process has ended, for it has nothing to say any more."""
         if self._process is None or self._process.poll() is None:
             return
@@ -208,7 +208,7 @@ class BatsimSimulator(ProtocolSimulator):
 
 
 def _seen_from_here(endpoint: str) -> str:
-    """Return where a process of ours connects to: what listens everywhere listens here too."""
+    """Return the address to which a process of ours connects: one for all interfaces is reached at the loopback."""
     return endpoint.replace("tcp://0.0.0.0:", "tcp://127.0.0.1:").replace("tcp://[::]:", "tcp://[::1]:")
 
 

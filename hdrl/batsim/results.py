@@ -44,7 +44,7 @@ WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
 
 @dataclass(slots=True)
 class SimulationLog:
-    """What a simulator notes down, row by row."""
+    """Log of a simulator, row by row."""
 
     # full id, state, start, run time and energy of each job that ended or was rejected, in that order
     ends: list[tuple[str, int, float, float, float]] = field(default_factory=list)
@@ -187,7 +187,7 @@ class _Reader:
         self._n_cores = n_cores
 
     def rows(self, path: Path, columns: Sequence[str], row: Callable[[Sequence[str]], Any]) -> list[Any]:
-        """Return what a function makes of each line of a file."""
+        """Return the results of a function for each line of a file."""
         text = read_text(path)
         if not text.endswith("\n"):
             raise ReadError(path, "is truncated: its last line has no end")

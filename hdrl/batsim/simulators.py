@@ -37,7 +37,7 @@ from hdrl.settings.batch.workload.batsim_description import write_batsim_json
 from hdrl.settings.batch.workload.model import Workload
 
 PREFIX = "out"
-"""What the names of Batsim's files begin with."""
+"""Prefix of the names of Batsim's files."""
 
 PROGRESS_EVERY_S = 0.1
 
@@ -51,15 +51,15 @@ class ProtocolSimulator(Closing):
     Parameters
     ----------
     platform, workload
-        What to simulate; every job must fit the platform.
+        Machine and jobs; every job must fit the platform.
     seed
         Seed of what is random in a policy; streams are spawned from it by name.
     folder
-        Where the files of the simulation go; ``None``: they are thrown away.
+        Folder for the files of the simulation; ``None``: they are discarded.
     platform_file
         SimGrid file of the platform; needed if hdrl did not describe the platform itself.
     rule
-        What a policy adds to its job key and its backfilling.
+        Rules of a policy beyond its job key and its backfilling.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class ProtocolSimulator(Closing):
 
     @property
     def is_due(self) -> bool:
-        """Whether a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
+        """True if a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
         return self._is_due
 
     def start_by(
@@ -168,7 +168,7 @@ class ProtocolSimulator(Closing):
 
     @property
     def trace(self) -> Trace:
-        """What has happened, once the simulation is over."""
+        """Trace of the simulation, once it is over."""
         if self._trace is None:
             raise SimulationError(f"the simulation is not over: the {self.name} simulator has a trace at its end only")
         return self._trace
@@ -286,7 +286,7 @@ class ExactSimulator(ProtocolSimulator):
         return trace_of(self._log(result), self._system, self._info(wall_clock))
 
     def _log(self, result: Result) -> SimulationLog:
-        """Return what the engine noted, with its sums."""
+        """Return the notes of the engine, with its sums."""
         log, machines = self._outputs.log, self._simulation.context.machines
         start_j = result.outputs.first_submission_j
         log.consumed_j = 0.0 if start_j is None else difference(result.outputs.last_end_j, start_j)

@@ -48,27 +48,27 @@ MOST_CLASSIC = 12
 """Classic policies of a table: the best ones, and the baseline."""
 
 CLASSIC, SHIPPED = "classic", "shipped"
-"""Who is on the board without a result: classic policies, and learned ones that come with hdrl."""
+"""Origins of entries without a result: classic policies, and learned ones that come with hdrl."""
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class BoardEntry:
-    """Who is on the board.
+    """Entry of the board.
 
     Attributes
     ----------
     name
-        What it is called.
+        Its name.
     origin
         ``classic``, ``shipped``, or what kind of entry it is.
     division
         Its division; classic policies are in all.
     core_minutes
-        What learning took.
+        Core-minutes of its training.
     command
-        What makes its numbers again.
+        Command that reproduces its numbers.
     objective, tail
         The numbers of each window, by task.
     page
@@ -111,7 +111,7 @@ class BoardRow:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the entry."""
         return self.player.name
 
 
@@ -122,7 +122,7 @@ class Refused:
     Attributes
     ----------
     folder, name
-        Where it is, and what it is called.
+        Its folder, and its name.
     reason
         Why.
     page
@@ -292,7 +292,7 @@ def _judged(results: Mapping[str, BenchResult]) -> tuple[list[BoardEntry], list[
 
 
 def _uncommitted(result: BenchResult) -> str:
-    """Say of which round an entry was not committed before its windows were known; empty if of none."""
+    """Name a round whose windows were known before an entry was committed; empty if there is none."""
     for task in result.card.tasks:
         _, at, name = task.partition(AT)
         if at and result.entry_sha256() not in find_round(name).entries:
@@ -301,7 +301,7 @@ def _uncommitted(result: BenchResult) -> str:
 
 
 def _climbed(series: Sequence[tuple[str, BoardEntry]]) -> tuple[BoardEntry, list[Refused]]:
-    """Return which of the attempts of one name is ranked, and why the others are not: by the Ladder."""
+    """Return the ranked attempt of one name, and the reasons against the others: by the Ladder."""
     (_, first), *more = series
     if not more:
         return first, []
@@ -370,7 +370,7 @@ def _rows(tasks: Sequence[Named], players: Sequence[BoardEntry]) -> list[BoardRo
         np.concatenate([sign * one.objective[name] for name, sign in zip(names, signs, strict=True)]) for one in there
     ]
     table = np.stack(columns, axis=1)
-    table = np.where(np.isnan(table), np.inf, table)  # what failed comes last
+    table = np.where(np.isnan(table), np.inf, table)  # failed entries come last
     strata = np.concatenate([np.full(len(there[0].objective[name]), place) for place, name in enumerate(names)])
     ranks = np.stack([mean_ranks(row[np.newaxis]) for row in table])
     bootstrap = Bootstrap(strata)
@@ -449,7 +449,7 @@ def _command_table(where: str, players: Iterable[BoardEntry]) -> PageTable:
     """Return the commands, which are too long for a table of numbers."""
     rows = [Row(one.name, [Cell(one.command, is_code=True)], address=one.page) for one in players]
     columns = [PageColumn("command", is_number=False)]
-    return PageTable(f"{where}: what makes these numbers again", "who", columns, rows, is_stacked=True)
+    return PageTable(f"{where}: commands that reproduce the results", "entry", columns, rows, is_stacked=True)
 
 
 def _n_windows(rows: Sequence[BoardRow], named: Named) -> int:
@@ -470,7 +470,7 @@ def _table(caption: str, rows: Sequence[BoardRow]) -> PageTable:
         PageColumn("tail", help="mean tail over the baseline's, of the task where that is largest"),
         PageColumn("core-minutes", help="that its training took, as its author says"),
     ]
-    return PageTable(caption, "who", columns, [_line(row, scale) for row in rows], is_stacked=True)
+    return PageTable(caption, "entry", columns, [_line(row, scale) for row in rows], is_stacked=True)
 
 
 def _line(row: BoardRow, scale: Scale) -> Row:
@@ -573,13 +573,13 @@ def _index(tasks: Mapping[str, Named], players: Sequence[BoardEntry], refused: S
     panels = []
     # Entries of all tasks that need no download are ranked; whole boards are those of single tasks.
     for title, ranked in _groups(tasks).items():
-        panels.append(Panel(title, list(_tables(ranked, players, f"The small tasks of {title}"))))
+        panels.append(Panel(title, list(_tables(ranked, players, f"Small tasks of {title}"))))
     panels.insert(0, Panel("Tasks", [_task_table(tasks, players)]))
     if refused:
         panels.append(Panel("Not ranked", [_refused_table(refused)], "not-ranked"))
     n = len(entered)
     findings = Findings(
-        "Who schedules best?",
+        "Ranking of scheduling policies",
         f"{n} result{'' if n == 1 else 's'} beside the policies that come with hdrl, on {len(tasks)} tasks.",
         "Ranks and ratios are means over windows, with 95% intervals of a bootstrap that keeps tasks apart; bars join "
         "those between which Wilcoxon's test, after Holm, shows no difference.",
@@ -603,13 +603,13 @@ def _groups(tasks: Mapping[str, Named]) -> dict[str, list[Named]]:
 def _task_table(tasks: Mapping[str, Named], players: Sequence[BoardEntry]) -> PageTable:
     facts = read_facts()
     columns = [
-        PageColumn("what it is", is_number=False),
-        PageColumn("known", is_number=False),
-        PageColumn("decides", is_number=False),
+        PageColumn("description", is_number=False),
+        PageColumn("information", is_number=False),
+        PageColumn("objective", is_number=False),
         PageColumn("results"),
         PageColumn("best classic policy", is_number=False),
         PageColumn("gap", help="how many times worse than the yardstick the best classic policy is"),
-        PageColumn("anybody waits", help="share of windows"),
+        PageColumn("busy windows", help="share of windows in which jobs wait under the baseline"),
         PageColumn("agreement", help="Kendall's tau between the rankings by even and by odd windows"),
     ]
     rows = []
@@ -621,7 +621,7 @@ def _task_table(tasks: Mapping[str, Named], players: Sequence[BoardEntry]) -> Pa
         rows.append(
             Row(name, [*map(Cell, words), *_fact_cells(said)], badge=f"v{named.task.version}", address=f"{name}.html")
         )
-    return PageTable("The tasks", "task", columns, rows, is_stacked=True)
+    return PageTable("Tasks", "task", columns, rows, is_stacked=True)
 
 
 def _fact_cells(fact: Difficulty | None) -> list[Cell]:
@@ -631,9 +631,9 @@ def _fact_cells(fact: Difficulty | None) -> list[Cell]:
 
 
 def _refused_table(refused: Sequence[Refused]) -> PageTable:
-    columns = [PageColumn("folder", is_number=False), PageColumn("why", is_number=False)]
+    columns = [PageColumn("folder", is_number=False), PageColumn("reason", is_number=False)]
     rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)], address=one.page) for one in refused]
-    return PageTable("Results that are not ranked, and why", "result", columns, rows)
+    return PageTable("Excluded results", "result", columns, rows)
 
 
 def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
@@ -641,8 +641,8 @@ def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
     card, folder = result.card, result.folder.name
     withdrawn = result.withdrawn()
     said = [
-        ("make it again", card.command),
-        ("check it", f"hdrl bench check {folder} --windows all"),
+        ("command", card.command),
+        ("check", f"hdrl bench check {folder} --windows all"),
         ("folder", folder),
         ("division", card.division),
         ("kind", card.kind),
@@ -658,20 +658,20 @@ def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
         for name, sha256 in card.tasks.items()
     ]
     parts = [
-        PageTable("The result", "what", [PageColumn("value", is_number=False)], rows),
-        PageTable("Its tasks", "task", [PageColumn("SHA-256 of the task", is_number=False)], judged),
+        PageTable("Entry", "property", [PageColumn("value", is_number=False)], rows),
+        PageTable("Tasks", "task", [PageColumn("SHA-256 of the task", is_number=False)], judged),
     ]
     notes = (f"It was withdrawn: {withdrawn}",) if withdrawn else ()
     answer = f"{len(card.tasks)} task{'' if len(card.tasks) == 1 else 's'}, division {card.division}."
-    findings = Findings(
-        f"{card.name}: what makes it again?", answer, "What it says of its training cannot be checked.", notes
-    )
+    findings = Findings(f"Result of {card.name}", answer, "Its statements about training cannot be checked.", notes)
     return _rendered(findings, [("hdrl", card.hdrl)], [Panel("Result", parts)])
 
 
 def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:
     task = named.task
-    parts = list(_tables([named], [_alone(one, named) for one in players if named.name in one.objective], named.name))
+    parts = list(
+        _tables([named], [_single_task_entry(one, named) for one in players if named.name in one.objective], named.name)
+    )
     rules = [
         ("known", task.known),
         ("objective", task.objective),
@@ -686,17 +686,15 @@ def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:
     said += [(f"log {name}", f"{log.how} SHA-256 {log.sha256}") for name, log in task.logs.items()]
     rows = [Row(name, [Cell(text, is_code=True)]) for name, text in said]
     panels.append(
-        Panel("Rules", [PageTable("The rules of the task", "what", [PageColumn("value", is_number=False)], rows)])
+        Panel("Rules", [PageTable("Rules of the task", "rule", [PageColumn("value", is_number=False)], rows)])
     )
     best = _rows([named], players)
     answer = f"{best[0].name} has the best mean rank." if best else "Nothing was measured on it yet."
-    findings = Findings(
-        f"{task.title}: who is best?", answer, f"{task.yardstick.words} is its yardstick.".capitalize(), ()
-    )
+    findings = Findings(f"{task.title}: ranking", answer, f"{task.yardstick.words} is its yardstick.".capitalize(), ())
     return _rendered(findings, rules, panels)
 
 
-def _alone(one: BoardEntry, named: Named) -> BoardEntry:
+def _single_task_entry(one: BoardEntry, named: Named) -> BoardEntry:
     """Return a player whose command is that of a single task."""
     if one.origin not in (CLASSIC, SHIPPED) or not one.command.startswith(f"hdrl bench run {one.name} "):
         return one

@@ -35,7 +35,7 @@ FILE_BYTES = 64 << 20
 """Size of each file that it may write, what it prints included."""
 
 PROCESSES = 256
-"""How many processes and threads it may have at a time."""
+"""Largest number of processes and threads at a time."""
 
 RIGHTS: Mapping[str, str] = MappingProxyType(
     {
@@ -45,7 +45,7 @@ RIGHTS: Mapping[str, str] = MappingProxyType(
         "processes": "the right to start any number of processes",
     }
 )
-"""What the process may have kept, as its answer says, and in words."""
+"""Rights that the process may have kept: the key in its answer, and words."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({"rows": [], "known": [], **dict.fromkeys(RIGHTS)})
 
@@ -67,7 +67,7 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
     request
         What `hdrl.bench.replay.answer` takes, as JSON can hold it.
     seconds
-        How long it may take.
+        Time limit, in seconds.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def forbid_writing(folder: str) -> bool:
     Parameters
     ----------
     folder
-        Where it may write: its temporary files.
+        Folder for its temporary files, the only one that it may write.
     """
     call = ctypes.CDLL(None, use_errno=True).syscall
     version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)

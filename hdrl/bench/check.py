@@ -28,10 +28,10 @@ from hdrl.experiment.run.progress import quiet
 from hdrl.version import VERSION
 
 WINDOWS = 3
-"""How many windows of each task are simulated again."""
+"""Number of windows of each task that are simulated again."""
 
 MAX_FILES, MAX_BYTES = 5_000, 512 << 20
-"""How many files a result may hold, and their size: the whole benchmark with ten models takes a hundredth of it."""
+"""Largest number of files of a result, and its size: the whole benchmark with ten models takes a hundredth of it."""
 
 MAX_TABLE_BYTES = 16 << 20
 """Size of each JSON file and table: what is read takes many times the memory."""
@@ -44,16 +44,16 @@ Kind = Literal["hash", "card", "stale", "points", "knowledge", "budget", "replay
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """What is wrong with a result.
+    """Defect of a result.
 
     Attributes
     ----------
     kind
-        What kind of mistake: ``stale`` was true once, ``unchecked`` could not be found out here.
+        Kind of defect: ``stale`` was true once, ``unchecked`` could not be found out here.
     where
         The task or the file.
     text
-        What was found and what was expected, a sentence.
+        Found and expected values, a sentence.
     """
 
     kind: Kind
@@ -63,18 +63,18 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of a check.
+    """Result of a check.
 
     Attributes
     ----------
     name
-        What the entry is called.
+        Name of the entry.
     findings
-        What is wrong; nothing of a true result.
+        Its defects; none of a valid result.
     notes
-        What a reader must know of a result that is not wrong.
+        Notes for readers of a valid result.
     n_replayed
-        How many simulations were repeated.
+        Number of repeated simulations.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Checked:
 
     @property
     def is_true(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.findings
 
 
@@ -96,7 +96,7 @@ def check_result(
     Parameters
     ----------
     n_windows
-        How many windows of each task are simulated again, other ones in each check; ``None``: all.
+        Windows of each task that are simulated again, other ones in each check; ``None``: all.
     trust
         Whether a Python file of the entry may run in this process instead of in one of its own.
     message
@@ -111,7 +111,7 @@ def check_result(
     notes: list[str] = []
     found = [*_of_files(result)]
     n_replayed = 0
-    if not found:  # what others have changed is not simulated again
+    if not found:  # results that others have changed are not simulated again
         for name, sha256 in result.card.tasks.items():
             message(name)
             named = _of_task(result, name, sha256)
@@ -130,11 +130,14 @@ def check_result(
     if result.card.hdrl != VERSION:
         notes.append(f"made with hdrl {result.card.hdrl}, checked with {VERSION}")
     # Strangers choose names of files and metrics, and what their process says.
-    shown = (replace(one, where=readable(one.where, 200), text=readable(one.text, 1000)) for one in _fewer(found))
+    shown = (
+        replace(one, where=readable(one.where, 200), text=readable(one.text, 1000))
+        for one in _first_of_each_kind(found)
+    )
     return Checked(result.card.name, tuple(shown), tuple(dict.fromkeys(notes)), n_replayed)
 
 
-def _fewer(found: Iterable[Defect]) -> Iterator[Defect]:
+def _first_of_each_kind(found: Iterable[Defect]) -> Iterator[Defect]:
     """Return the first findings of each kind and place, and how many more there are."""
     groups: dict[tuple[str, str], list[Defect]] = {}
     for one in found:
@@ -221,7 +224,7 @@ class _Task:
         self.n_replayed = 0
 
     def findings(self, n_windows: int | None) -> Iterator[Defect]:
-        """Find what is wrong with the task of the result."""
+        """Yield the defects of the result in the task."""
         name, card = self._named.name, self._result.card
         limit = self._named.task.budget_core_minutes
         if card.training.core_minutes > limit:
@@ -253,7 +256,7 @@ class _Task:
             yield Defect("unchecked", name, f"its simulations could not be repeated: {found['problem']}")
 
     def _wrong_sweep(self) -> str:
-        """Say in what the comparison is not that of the task; empty if it is."""
+        """Describe how the comparison differs from the task's; empty if it does not."""
         expected = self._world.plan.asked.portable()
         found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
         if not isinstance(found, Mapping):
@@ -264,7 +267,7 @@ class _Task:
         return ""
 
     def _wrong_entry(self) -> str:
-        """Say whether another entry was judged than the one that the result holds; empty if not."""
+        """Describe the judged entry if it is not the one of the result; empty if it is."""
         if words := self._not_of_the_card():
             return words
         identity = finished_identity(self._result.points(self._named.name)) or {}
@@ -277,7 +280,7 @@ class _Task:
         return f"another entry was judged: the points are of {claimed_row or found}, entry/ holds {expected['sha256']}"
 
     def _not_of_the_card(self) -> str:
-        """Say which file would decide that the card does not name; empty if none."""
+        """Describe a file that would decide and that the card does not name; empty if none."""
         card, folder = self._result.card, self._result.folder.absolute() / ENTRY_FOLDER
         kind = kind_of(self._entry)
         if kind != card.kind:

@@ -1,4 +1,4 @@
-"""How hard each task is, and what the classic policies reach in it: measured by a command, kept in the package."""
+"""Difficulty of each task, and the results of the classic policies: measured by a command, kept in the package."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ DIGITS = 7
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """What was measured of a task.
+    """Measurements of a task.
 
     Attributes
     ----------
     task, sha256
         Of which, in which version.
     n_windows, n_classic
-        How many windows there are, and classic policies.
+        Numbers of windows, and of classic policies.
     best
         The classic policy with the best mean rank.
     gap
-        How many times worse than the yardstick it is (geometric mean over the windows that have a ratio).
+        Its ratio to the yardstick, above 1 (geometric mean over the windows that have a ratio).
     share_waiting
         Share of windows in which anybody waits under the baseline.
     agreement
         Kendall's tau between the rankings of the classic policies by even and by odd windows: 1 without noise.
     seconds
-        What all of it took on one core.
+        Time of all measurements on one core, in seconds.
     """
 
     task: str
@@ -63,7 +63,7 @@ class Difficulty:
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """What a classic policy reaches in a task.
+    """Result of a classic policy in a task.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Classic:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What a learned policy reaches in a task that comes with hdrl, or that a command of its documentation trains.
+    """Result in a task of a learned policy that comes with hdrl, or that a command of its documentation trains.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def _others(named: Named, out: Path, n_workers: int | None, progress: ComparePro
 
 
 def write_measured(folder: Path, found: Sequence[tuple[Difficulty, Sequence[Classic]]]) -> None:
-    """Write what was measured into a folder; rows of other tasks that are there stay."""
+    """Write measurements into a folder; rows of other tasks that are there stay."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = {**read_facts(folder), **{one.task: one for one, _ in found}}
     classics = {**read_classics(folder), **{one.task: those for one, those in found}}
@@ -220,7 +220,7 @@ def write_measured(folder: Path, found: Sequence[tuple[Difficulty, Sequence[Clas
 
 
 def write_shipped(folder: Path, found: Sequence[Shipped]) -> None:
-    """Write what shipped policies reach into a folder; rows of other policies and tasks that are there stay."""
+    """Write the results of shipped policies into a folder; rows of other policies and tasks that are there stay."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = {(one.task, one.policy, one.division): one for one in (*read_shipped(folder), *found)}
     with atomic_table(folder / SHIPPED_FILE, [one.name for one in fields(Shipped)]) as write_row:
@@ -230,12 +230,12 @@ def write_shipped(folder: Path, found: Sequence[Shipped]) -> None:
 
 
 def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
-    """Return what shipped policies reach.
+    """Return the results of shipped policies.
 
     Parameters
     ----------
     folder
-        Where it was written.
+        Folder of the file.
 
     Raises
     ------
@@ -271,12 +271,12 @@ def _joined(values: NDArray[np.float64]) -> str:
 
 
 def read_facts(folder: Path = KEPT_IN) -> dict[str, Difficulty]:
-    """Return how hard tasks are, by name.
+    """Return the difficulty of tasks, by name.
 
     Parameters
     ----------
     folder
-        Where it was written.
+        Folder of the file.
 
     Raises
     ------
@@ -302,12 +302,12 @@ def _difficulty(row: Mapping[str, str]) -> Difficulty:
 
 
 def read_classics(folder: Path = KEPT_IN) -> Mapping[str, Sequence[Classic]]:
-    """Return what classic policies reach, by task.
+    """Return the results of classic policies, by task.
 
     Parameters
     ----------
     folder
-        Where it was written.
+        Folder of the file.
 
     Raises
     ------

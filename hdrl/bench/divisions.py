@@ -1,4 +1,4 @@
-"""What an entry knows of a task, and in which division that lets it enter."""
+"""Information that an entry uses in a task, and the divisions open to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hdrl.options.sweep import Sweep
 
 
 class Known(NamedTuple):
-    """What was found of an entry: what it is called, and in words."""
+    """Information that an entry uses: its kind, and words."""
 
     kind: Literal["judged", "log", "truth", "predictions"]
     words: str
@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskWorld:
-    """What is simulated in a task.
+    """Simulation of a task.
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class TaskWorld:
 
 
 def world_of(named: Named, sweep: Sweep) -> TaskWorld:
-    """Return what a comparison on a task simulates."""
+    """Return the simulation of a comparison on a task."""
     plan = plan_of(sweep)
     return TaskWorld(named, plan, tuple(test_cases(plan.asked, plan.loads, setting=plan.setting)))
 
 
 def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
-    """Return what an entry knows of a task beyond what everybody does.
+    """Return the information that an entry uses in a task beyond the common one.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _known_by_name(world: TaskWorld, candidate: Candidate) -> list[Known]:
 
 
 def forbidden(known: Sequence[Known], division: Division) -> str:
-    """Say what of an entry's knowledge a division forbids; empty if nothing."""
+    """Describe the information of an entry that a division forbids; empty if none."""
     for one in known:
         if one.kind == "judged":
             return f"{one.words}, which no division allows"
@@ -127,5 +127,5 @@ def forbidden(known: Sequence[Known], division: Division) -> str:
 
 
 def strictest(known: Sequence[Known]) -> Division:
-    """Return the strictest division that lets an entry in, as far as one does."""
+    """Return the strictest division that lets an entry in."""
     return next((one for one in DIVISIONS if not forbidden(known, one)), "clairvoyant")

@@ -43,7 +43,7 @@ def read_points(folder: Path, metrics: Sequence[str]) -> Values:
 
 
 def best_of(values: Mapping[str, NDArray[np.float64]], *, less: bool) -> tuple[str, NDArray[np.float64]]:
-    """Return who is the best in the mean rank over windows, and its numbers.
+    """Return the name with the best mean rank over windows, and its numbers.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_py
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `replay` finds, at the request of another process.
+    """Return the results of `replay`, at the request of another process.
 
     Parameters
     ----------
@@ -68,5 +68,5 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def known_of(found: Mapping[str, Any]) -> list[Known]:
-    """Return what an answer says of the knowledge of the entry."""
+    """Return the information that the entry uses, from an answer."""
     return [Known(kind, words) for kind, words in found.get("known", ())]

@@ -34,7 +34,7 @@ MAX_TEXT_BYTES = 1 << 20
 Division = Literal["untrained", "trained", "clairvoyant"]
 
 DIVISIONS: tuple[Division, ...] = ("untrained", "trained", "clairvoyant")
-"""What was known of the load: nothing of it, its part before the windows that judge, or how long jobs take."""
+"""Information about the load: none, its part before the windows that judge, or true run times."""
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 SafeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@~,-]{0,199}$")]
@@ -42,7 +42,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class TrainingCost(Block):
-    """What learning took; of what was not learned all is 0."""
+    """Cost of learning; 0 throughout for an entry without learning."""
 
     core_minutes: Annotated[float, Field(ge=0, le=1e9)] = Field(
         default=0.0, description="Core-minutes of all trainings, those included that were lost."
@@ -51,9 +51,9 @@ class TrainingCost(Block):
 
 
 class Card(Block):
-    """What ``card.json`` says."""
+    """Contents of ``card.json``."""
 
-    name: SafeName = Field(description="What the entry is called on the board.")
+    name: SafeName = Field(description="Name of the entry on the board.")
     kind: Literal["policy", "python", "program", "models"] = Field(
         description="A policy by name, a Python file, a scheduler in C++, or models."
     )
@@ -62,7 +62,7 @@ class Card(Block):
     files: list[SafeName] = Field(default_factory=list, description="Files in entry/.")
     division: Division = Field(description="In which division it enters.")
     tasks: dict[SafeName, Sha256] = Field(min_length=1, description="The tasks, with the SHA-256 of what they say.")
-    training: TrainingCost = Field(default_factory=TrainingCost, description="What learning took.")
+    training: TrainingCost = Field(default_factory=TrainingCost, description="Cost of learning.")
     hdrl: Text = Field(description="Version of hdrl that has made the result.")
     command: str = Field(max_length=2000, description="The command that makes it again, from within its folder.")
 
@@ -91,7 +91,7 @@ class BenchResult:
         return named.sweep([candidate_text(self.card, self.folder.absolute())])
 
     def withdrawn(self) -> str:
-        """Return why it was withdrawn; empty if it was not."""
+        """Return the reason of its withdrawal; empty if there was none."""
         path = self.folder / WITHDRAWN_FILE
         if not is_plain_file(path, MAX_TEXT_BYTES):
             return ""

@@ -35,11 +35,11 @@ Hexadecimal = Annotated[str, Field(pattern=r"^[0-9a-f]{16,128}$")]
 
 
 class Round(Block):
-    """What the file of a round says."""
+    """Contents of the file of a round."""
 
     tasks: Annotated[list[Name], Field(min_length=1)] = Field(description="The tasks whose windows are hidden.")
     public_words: Annotated[str, Field(max_length=400)] = Field(
-        description="What the public value will be: the hash of the first commit of a repository after a date."
+        description="Description of the public value: the hash of the first commit of a repository after a date."
     )
     commitment: Sha256 = Field(description="Hash of the secret.")
     entries: dict[Sha256, Annotated[str, Field(max_length=200)]] = Field(
@@ -50,7 +50,7 @@ class Round(Block):
 
     @property
     def is_revealed(self) -> bool:
-        """Whether its windows are known."""
+        """True if its windows are known."""
         return self.secret is not None and self.public is not None
 
     def seed_of(self, task: str) -> int:

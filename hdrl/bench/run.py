@@ -44,7 +44,7 @@ class Entry:
     division
         The division; ``None``: the strictest that lets it in.
     training
-        What learning took.
+        Cost of learning.
     setting
         The setting of a Python file.
     """
@@ -73,7 +73,7 @@ def run_entry(
     out
         The folder: new, empty, or of the same result.
     chosen_by
-        How the tasks were named, for the command that makes the result again.
+        Arguments that chose the tasks, for the command that reproduces the result.
     n_workers, progress
         As `run_comparison` takes them.
 

@@ -32,7 +32,8 @@ SMALL, ALL = "small", "all"
 """Names of groups: the tasks whose loads need not be fetched, and all of them."""
 
 LEVELS = ("nothing", "requests", "predictions", "truth")
-"""What a policy may know of run times, each level with those before it. Predictions use jobs that have ended."""
+"""Information about run times that a policy may use, each level with those before it. Predictions use jobs that have
+ended."""
 
 RULED = ("candidates", "baseline", "metrics")
 """Keys of a sweep that follow from the rules of a task."""
@@ -44,17 +45,17 @@ class TaskLog(Block):
     """A log that is not shipped."""
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
-    how: Text = Field(description="How to get it, a sentence.")
+    how: Text = Field(description="Instructions to get it, a sentence.")
 
 
 class Yardstick(Block):
-    """What no policy of the task can be expected to beat, for the difficulty of a task; not always a bound."""
+    """Yardstick for the difficulty of a task: no policy can be expected to beat it; not always a bound."""
 
     bound: str | None = Field(default=None, description="Metric that bounds the objective from below in each window.")
     per: str | None = Field(default=None, description="Metric by which the bound is divided.")
     policies: list[Text] = Field(default_factory=list, description="Or: policies, the best of them in each window.")
     changes: dict[str, Any] = Field(default_factory=dict, description="Keys of the sweep that are others for them.")
-    words: Text = Field(description="What it is, in words.")
+    words: Text = Field(description="Its description, in words.")
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -64,22 +65,22 @@ class Yardstick(Block):
 
 
 class Task(Block):
-    """What the file of a task says."""
+    """Contents of the file of a task."""
 
-    title: Text = Field(description="What it is, a line.")
+    title: Text = Field(description="Title, a line.")
     version: Annotated[int, Field(ge=1)] = Field(description="Grows when numbers of earlier results do not hold.")
     sweep: dict[str, Any] = Field(description="Machine, load, part and windows, as a sweep file has them.")
     logs: dict[Text, TaskLog] = Field(default_factory=dict, description="Logs that must be fetched, by file name.")
     known: Literal["nothing", "requests", "predictions", "truth"] = Field(
-        description="What may be known of how long jobs take."
+        description="Information about run times that policies may use."
     )
     objective: Text = Field(description="The metric that decides.")
     tail: Text = Field(description="The metric of the tail.")
-    tail_limit: Positive = Field(description="How many times the baseline's tail is too much.")
+    tail_limit: Positive = Field(description="Largest ratio of the tail to the baseline's.")
     waits: Text = Field(description="A metric that is above 0 where anybody has to wait.")
     baseline: Text = Field(description="The policy that ratios refer to.")
     classic: list[Text] = Field(min_length=1, description="The classic policies, or groups of them.")
-    yardstick: Yardstick = Field(description="What the best classic policy is held against.")
+    yardstick: Yardstick = Field(description="Yardstick for the best classic policy.")
     budget_core_minutes: Positive = Field(description="Core-minutes that may be spent on learning.")
 
     @model_validator(mode="after")
@@ -114,7 +115,7 @@ class Named:
     name
         The name of its file.
     task
-        What it says.
+        Contents of its file.
     """
 
     name: str
@@ -122,7 +123,7 @@ class Named:
 
     @property
     def is_small(self) -> bool:
-        """Whether its load need not be fetched."""
+        """True if its load need not be fetched."""
         return not self.task.logs
 
     def sweep(
@@ -140,7 +141,7 @@ class Named:
         changes
             Keys of the sweep that are others.
         metrics
-            What else the tables are to hold.
+            Further metrics of the tables.
         folder
             Folder that paths of candidates start from.
 

@@ -1,4 +1,4 @@
-"""How simulations are compiled, whatever they simulate: what a setting's own kernel is written with.
+"""Tools with which the kernel of any setting is compiled.
 
 A kernel has a state, which is one table of arrays (`hdrl.compiled.fields`), and functions. Those that Python calls are
 marked by an *entry*, which has a cache of its own on disk, named after the sources (`cache_folder`); those that only

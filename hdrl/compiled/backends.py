@@ -35,7 +35,7 @@ def is_tried(version: str) -> bool:
 
 
 def _is_disabled(value: str) -> bool:
-    """Tell what Numba makes of a value of ``NUMBA_DISABLE_JIT``."""
+    """Return whether Numba takes a value of ``NUMBA_DISABLE_JIT`` as true."""
     with contextlib.suppress(ValueError):
         return bool(int(value))
     return False
@@ -44,12 +44,12 @@ def _is_disabled(value: str) -> bool:
 NUMBA_VERSION = metadata.version("numba")
 
 JIT_DISABLED = _is_disabled(os.environ.get("NUMBA_DISABLE_JIT", ""))
-"""Whether everything runs as plain Python (``NUMBA_DISABLE_JIT=1``)."""
+"""True if everything runs as plain Python (``NUMBA_DISABLE_JIT=1``)."""
 
 PLAIN_NUMBA = not JIT_DISABLED and (
     os.environ.get("HDRL_PLAIN_NUMBA", "0") not in ("", "0") or not is_tried(NUMBA_VERSION)
 )
-"""Whether only what Numba documents is used."""
+"""True if only documented features of Numba are used."""
 
 IS_FAST = not JIT_DISABLED and not PLAIN_NUMBA
-"""Whether the parts of Numba are used that it may change."""
+"""True if parts of Numba are used that may change between versions."""

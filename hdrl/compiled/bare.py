@@ -37,10 +37,10 @@ from hdrl.compiled.intact import BARE_SUFFIX, writing
 _LOG = logging.getLogger(__name__)
 
 IS_TRIED = IS_FAST and sys.platform == "linux" and sys.implementation.name == "cpython"
-"""Whether bare code is loaded at all; it has been tried nowhere else."""
+"""True if bare code may be loaded; it has been tried nowhere else."""
 
 _FASTCALL = 0x0080
-"""What Python calls a function that takes an array of arguments, ``METH_FASTCALL``."""
+"""Python's flag ``METH_FASTCALL`` for functions that take an array of arguments."""
 
 
 def kind_of(argument: object) -> str:
@@ -54,7 +54,7 @@ def kind_of(argument: object) -> str:
 
 
 def _type_of(argument: Any) -> str:
-    """Return all that compiled code takes for granted of an argument."""
+    """Return the properties of an argument that compiled code relies on."""
     if isinstance(argument, tuple):
         kind = type(argument)
         return f"{kind.__module__}.{kind.__qualname__}({','.join(map(_type_of, argument))})"
@@ -78,7 +78,7 @@ class Code:
 
     @classmethod
     def read(cls, content: bytes) -> Code:
-        """Return what a file holds."""
+        """Return the code of a file."""
         symbol, _, machine = content.partition(b"\n")
         return cls(symbol.decode(), machine)
 
@@ -94,7 +94,7 @@ def _linker() -> Any:
 
 @cache
 def made_for() -> tuple[object, ...]:
-    """Return what machine code depends on besides its sources and its arguments."""
+    """Return the dependencies of machine code besides its sources and its arguments."""
     import llvmlite
     from llvmlite import binding
 
@@ -170,7 +170,7 @@ class BareEntry:
             raise SimulationError(f"{self._function.__qualname__}: {error}") from None
 
     def _first_call(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        """Return what is called from now on: one for all threads, since code that is linked twice is freed in use."""
+        """Return the function for all later calls: one for all threads, since relinked code is freed in use."""
         with self._lock:
             if self._call is None:
                 self._linked = self._found(arguments)

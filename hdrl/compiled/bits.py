@@ -17,7 +17,7 @@ WORD = 64
 
 NONE = np.uint64(0)
 ALL = np.uint64(2**64 - 1)
-"""Words of which no bit is set, and all are."""
+"""Words with no bit set, and with all bits set."""
 
 
 def all_of(n: int) -> NDArray[np.uint64]:
@@ -42,7 +42,7 @@ def as_flags(words: NDArray[np.uint64], n: int) -> NDArray[np.bool_]:
 
 @jit
 def place_of(value):
-    """Return which word of a set has the bit of a number."""
+    """Return the index of the word that has the bit of a number."""
     return value >> _SHIFT
 
 

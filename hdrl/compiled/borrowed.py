@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.backends import IS_FAST
 
 Addresses: TypeAlias = Any
-"""What compiled functions take of a `Borrowed`, and turn into its tuple by what `take_as` returns."""
+"""Argument of compiled functions that stands for a `Borrowed`; the result of `take_as` turns it into the tuple."""
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -29,7 +29,7 @@ class Borrowed(Generic[T]):
     arrays
         The tuple; the arrays are contiguous. What it holds may be such tuples again.
     addresses
-        What compiled functions take, and turn into the tuple by what `take_as` returns.
+        Argument of compiled functions; the result of `take_as` turns it into the tuple.
     """
 
     def __init__(self, arrays: T) -> None:
@@ -43,7 +43,7 @@ class Borrowed(Generic[T]):
 
 
 def _addresses_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return where the arrays of a tuple lie, in the layout of Numba's own tuples."""
+    """Return the addresses of the arrays of a tuple, in the layout of Numba's own tuples."""
     # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
     numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in _flat(arrays)]
     return np.array([number for one in numbers for number in one], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Where compiled code is kept on disk: in a folder named after a hash of the sources that it is made of.
+"""Cache of compiled code on disk: a folder named after a hash of the sources.
 
 Numba itself only looks at the file of the function that Python calls, and would run stale code after a change
 elsewhere. The folder lies in the user's folder for caches, so that every installation with the same sources finds it,
@@ -101,7 +101,7 @@ def _is_shared(folder: Path) -> bool:
 
 @cache
 def _why_unsafe(parent: Path) -> str:
-    """Return why code in a folder cannot be trusted, and say so, once; empty if it can."""
+    """Return why code in a folder cannot be trusted, and log it once; empty if it can."""
     why = why_unsafe(parent)
     if why:
         _LOG.warning(
@@ -122,7 +122,7 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     - ``prefix``: how its name begins, for instance ``"hdrl-gpu"``.
     - ``sources``: what the code is compiled from: files, and folders of which every Python file counts.
     """
-    if PLAIN_NUMBA:  # what is compiled in either way does not get in the way of the other
+    if PLAIN_NUMBA:  # so that the code of the two ways lies apart
         prefix = f"plain-{prefix}"
     name = f"{prefix}-{source_hash(sources)}"
     parents = cache_parents()
@@ -181,7 +181,7 @@ def _temporary_folder(parents: list[Path]) -> Path:
 
 @dataclass
 class _Announcements:
-    """What this process has announced of compiling.
+    """Announcements of compilation that this process has made.
 
     - ``listener``: gets the announcements; by default the log.
     - ``expected``: folders that `compile_once` fills, which has its own announcements.
@@ -214,7 +214,7 @@ def announcing(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 SIMULATOR = "compiling what simulates (the first time only, about half a minute)"
-"""What is said of code that simulates."""
+"""Message about the compilation of simulation code."""
 
 
 def announce_compiling(folder: Path, text: str = SIMULATOR) -> None:
@@ -230,7 +230,7 @@ def announce_compiling(folder: Path, text: str = SIMULATOR) -> None:
 def compile_once(
     folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None] | None
 ) -> None:
-    """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
+    """Run a function that fills the cache if it has never run here; later processes load the code from the cache.
 
     - ``text``: what to say before it takes long.
     - ``run``: calls the functions in question.

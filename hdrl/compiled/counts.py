@@ -1,4 +1,4 @@
-"""What every step of any batch begins and ends with: telling legal actions from illegal ones, and keeping count."""
+"""Bookkeeping of each step of a batch: checks of actions against masks, and counts of episodes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hdrl.compiled.borrow import take_as
 from hdrl.compiled.jit import jit
 
 ALL_LEGAL = -1
-"""What `take_actions` returns if no action is illegal."""
+"""Result of `take_actions` if no action is illegal."""
 
 NO_ACTION = -1
 """The argument of `take_actions` if no action is excused."""
 
 
 class Counts(NamedTuple):
-    """What a batch keeps for each row: arrays of shape ``(n_rows,)``, but for the masks.
+    """Data of each row of a batch: arrays of shape ``(n_rows,)``, except the masks.
 
     ``actions`` (int64) are those to be carried out, ``masks`` (int8, shape ``(n_rows, n_actions)``) which are legal;
     ``rewards``, ``terminations`` and ``truncations`` what the last step gave; ``returns`` (float64), ``lengths``

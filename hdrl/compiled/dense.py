@@ -11,7 +11,7 @@ share what is loaded, and a block with all of its layers stays in the nearest ca
     units = new_units(layers, block)                        # once
     units[:8, :n] = ...                                     # for each block: n rows; what is beyond must be finite
     at = forward_of(block)(padded, layers, False, units)    # False: no ReLU after the last layer
-    units[at, :n]                                           # what came out: a number for each row
+    units[at, :n]                                           # the outputs: a number for each row
 
 Widths are filled up to multiples of four with weights that are 0. All sums are made in a fixed order, a product and a
 sum in one operation (`hdrl.compiled.fma`), so that bits are the same on every processor. What comes out for a row
@@ -41,7 +41,7 @@ _ZERO, _ONE, _LEAST = np.float32(0.0), np.float32(1.0), np.float32(-np.inf)
 _NO_BIASES = (_ZERO, _ZERO, _ZERO, _ZERO)
 
 RELU, TANH, LEAKY_RELU = range(3)
-"""What stands between layers."""
+"""Activations between layers."""
 
 LEAK = np.float32(0.01)
 """By what ``LEAKY_RELU`` multiplies what is negative."""
@@ -60,7 +60,7 @@ full = jit(_full)
 
 
 def n_units(widths: NDArray[np.int64]) -> int:
-    """Return how many rows the array ``units`` has.
+    """Return the number of rows of the array ``units``.
 
     ``widths``: of the inputs and of each layer, shape ``(n_layers + 1,)``.
     """
@@ -76,7 +76,7 @@ def new_units(widths: NDArray[np.int64], block: int) -> NDArray[np.float32]:
 
 
 def n_weights(widths: NDArray[np.int64]) -> int:
-    """Return how many numbers the padded weights of all layers are."""
+    """Return the length of the padded weights of all layers."""
     return sum((_full(n_in) + 1) * _full(n_out) for n_in, n_out in pairwise(widths.tolist()))
 
 

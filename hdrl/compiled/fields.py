@@ -53,8 +53,8 @@ class Role(Enum):
 class Field:
     """An array of a state."""
 
-    dtype: np.dtype[Any]  # what it holds
-    lengths: tuple[str, ...]  # how long it is in each dimension: names of sizes
+    dtype: np.dtype[Any]  # type of its elements
+    lengths: tuple[str, ...]  # its shape: names of sizes
     role: Role  # whose it is
     is_restored: bool = False  # whether an episode begins with the values of date 0 again
     is_heap: bool = False  # whether it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins
@@ -65,7 +65,7 @@ class Field:
 def own(
     dtype: DTypeLike, *lengths: str, is_restored: bool = False, is_heap: bool = False, is_output: bool = False
 ) -> Field:
-    """Return a field of which each environment has its own array: see `Field`."""
+    """Return a field with an array for each environment: see `Field`."""
     return Field(np.dtype(dtype), lengths, Role.OWN, is_restored, is_heap, is_output=is_output)
 
 
@@ -96,7 +96,7 @@ def _parts_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Any]:
 
 @cache
 def _paths_of(kind: type[tuple[Any, ...]]) -> Mapping[str, str]:
-    """Return where each field of a state is, by its name: ``"jobs.work"``."""
+    """Return the path of each field of a state, by its name: ``"jobs.work"``."""
     paths: dict[str, str] = {}
     for name, part in _parts_of(kind).items():
         within = (
@@ -167,9 +167,9 @@ def new_arrays(
     Parameters
     ----------
     given
-        What arrays begin with; all others begin with zeros, heaps empty.
+        Initial contents of arrays; all others begin with zeros, heaps empty.
     n_rows
-        How many environments a batch has; ``None``: one environment, without a leading axis.
+        Number of environments of a batch; ``None``: one environment, without a leading axis.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def first_row_of(kind: type[tuple[Any, ...]]) -> Any:
 
 
 def _first_row(kind: type[tuple[Any, ...]], batch: str, makers: dict[str, Any]) -> str:
-    """Return what makes the first environment of a batch, in Python; what it calls is added to ``makers``."""
+    """Return Python code that makes the first environment of a batch; add its constructors to ``makers``."""
     arrays = []
     for name, part in _parts_of(kind).items():
         if isinstance(part, type):

@@ -1,4 +1,4 @@
-"""Whether compiled code on disk is what was written: machine code that is not aborts the process when it runs.
+"""Checksums of compiled code on disk: damaged machine code aborts the process when it runs.
 
 Numba keeps no checksums, so a folder of compiled code holds a file of them. What does not match is removed before Numba
 looks for it; it is compiled again.
@@ -25,7 +25,7 @@ BARE_SUFFIX = ".code"
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return what looks like compiled code in a folder, wherever Numba puts it below it: indices, data, bare code."""
+    """Return the files of compiled code in a folder, wherever Numba puts them below it: indices, data, bare code."""
     return sorted(path for suffix in (".nbi", ".nbc", BARE_SUFFIX) for path in folder.rglob(f"*{suffix}"))
 
 
@@ -45,7 +45,7 @@ def _sum_of(path: Path) -> str:
 
 
 def _function_of(path: Path) -> str:
-    """Return what the names of a function's index and data have in common: ``entries.run-21.py311``."""
+    """Return the common part of the names of a function's index and data: ``entries.run-21.py311``."""
     name = path.name.removesuffix(path.suffix)
     return name.rpartition(".")[0] if path.suffix == ".nbc" else name
 
@@ -67,14 +67,14 @@ def writing(folder: Path) -> Iterator[None]:
                 raise
             return  # a shared folder that only root may change
         for path in _files_in(folder):
-            _keep_from_others(path)
+            _deny_others(path)
         with contextlib.suppress(OutputError):  # without checksums, the code is compiled again
             sums = {str(path.relative_to(folder)): _sum_of(path) for path in _files_in(folder)}
             write_json(folder / SUMS, sums)
-            _keep_from_others(folder / SUMS)
+            _deny_others(folder / SUMS)
 
 
-def _keep_from_others(path: Path) -> None:
+def _deny_others(path: Path) -> None:
     """Deny other users write access to a file, whatever the user's mask allows: they could change code otherwise."""
     with contextlib.suppress(OSError):
         mode = path.lstat().st_mode

@@ -63,12 +63,12 @@ class Later:
 
     @cached_property
     def compiled(self) -> Any:
-        """What Numba has made of it."""
+        """The function as Numba compiled it."""
         return self._load()
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba asks any object for whose type it does not know."""
+        """Numba's hook for the type of an object that it does not know."""
         from numba.core.registry import cpu_target
 
         compiled = self.compiled
@@ -108,7 +108,7 @@ def python_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def backend(name: str) -> Any:
-    """Return what has a twin in each of the ways: an intrinsic of `hdrl.compiled.fast`, a function of the plain ways.
+    """Return a twin that each of the ways has: an intrinsic of `hdrl.compiled.fast`, or a function of the plain ways.
 
     ``name``: its module in `hdrl.compiled.fast` and its own name, which is that of its twin in `hdrl.compiled.plain`:
     ``"bits.lowest"``.

@@ -1,4 +1,4 @@
-"""Lehmer's generator: small random numbers of which one integer is the whole state.
+"""Lehmer's generator: small random numbers whose whole state is one integer.
 
 References
 ----------

@@ -6,7 +6,7 @@
     turn(weights, widths, by_input)             # once for each change of the weights
     units[:widths[0]] = ...                     # for each row
     at = forward_one(by_input, widths, False, units, active)
-    units[at : at + widths[-1]]                 # what came out
+    units[at : at + widths[-1]]                 # the outputs
 
 What comes out is what `hdrl.compiled.dense.forward_of` finds, to the last bit (of zeros perhaps not the sign): sums are
 made in the same order. Inputs that are 0 are passed over, which are most of them where few of many places are taken;
@@ -73,7 +73,7 @@ def forward_one(by_input, widths, is_open, units, active):
 
 @jit
 def _add_four(by_input, first, n_out, active, xs, ys):
-    """Add what four inputs give to the units of the next layer."""
+    """Add the products of four inputs to the units of the next layer."""
     p0, p1, p2, p3 = active[0] * n_out, active[1] * n_out, active[2] * n_out, active[3] * n_out
     x0, x1, x2, x3 = xs[active[0]], xs[active[1]], xs[active[2]], xs[active[3]]
     w0, w1 = by_input[first + p0 : first + p0 + n_out], by_input[first + p1 : first + p1 + n_out]

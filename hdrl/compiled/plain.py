@@ -1,4 +1,4 @@
-"""What stands for `hdrl.compiled.fast` where that is not used: in plain Numba, or in plain Python."""
+"""Substitutes for `hdrl.compiled.fast` in plain Numba, or in plain Python."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _compiled_moved_to(state, batch, row):  # type: ignore[no-untyped-def]
 
 
 def _moved(state: Any, batch: Any, name: str, makers: dict[str, Any]) -> str:
-    """Return what makes a row of a batch, in Python; what it calls is added to ``makers``."""
+    """Return Python code that makes a row of a batch; the constructors it calls are added to ``makers``."""
     arrays = []
     for field, own, whole in zip(state.fields, state.types, batch.types, strict=True):
         if hasattr(own, "fields"):
@@ -93,7 +93,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 @jit
 def n_of(word):  # type: ignore[no-untyped-def]
-    """Return how many bits of a word are set."""
+    """Return the number of set bits of a word."""
     n = 0
     while word != _ZERO:
         word &= word - _ONE

@@ -150,9 +150,9 @@ class Served(Generic[T]):
         batch
             The arrays; what the episodes consist of has been written into them.
         team
-            Who shares the rows, see `hdrl.compiled.team`.
+            Threads that share the rows, see `hdrl.compiled.team`.
         counts
-            What is kept of the steps, where a reset writes something into it, such as masks.
+            Counts of the steps, where a reset writes something into it, such as masks.
 
         Raises
         ------
@@ -217,7 +217,7 @@ def serving(
     excused: Any = excuse_none,
     n_results: int = 1,
 ) -> Served[T]:
-    """Return what carries out requests in the environments of batches.
+    """Return the server of requests to the environments of batches.
 
     Parameters
     ----------

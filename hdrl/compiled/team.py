@@ -38,7 +38,7 @@ LEADER = 0
 """The number of the member who leads; those who help have the numbers above."""
 
 PATIENCE = 1 << 22
-"""How often who helps looks for an open round before giving up: some milliseconds."""
+"""Number of times that a helper looks for an open round before it gives up: some milliseconds."""
 
 
 def new_team(n_rows: int, n_members: int = 1, patience: int = PATIENCE) -> Team:
@@ -109,7 +109,7 @@ def leave_round(team, member):
 
 @jit
 def request_of(team):
-    """Return what the round is about."""
+    """Return the request of the round."""
     return load(team, _REQUEST)
 
 

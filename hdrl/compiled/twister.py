@@ -19,7 +19,7 @@ from hdrl.compiled.jit import jit
 
 N = 624
 N_TWISTER = N + 1
-"""How many numbers the state of a twister holds: its words, and the position."""
+"""Length of the state of a twister: its words, and the position."""
 
 _M = 397
 

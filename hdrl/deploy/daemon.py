@@ -56,14 +56,14 @@ LONGEST_PAUSE_S = 600.0
 MOST_PROBLEMS = 20
 
 _UNKNOWN = -1.0
-"""What was predicted of a job that ran before the daemon did."""
+"""Mark for a job that ran before the daemon did, and so has no prediction."""
 
 _holds, _has_changed = python_of(holds), python_of(has_changed)
 
 
 @dataclass(slots=True)
 class DaemonState:
-    """What the daemon remembers, apart from what it has learned.
+    """State of the daemon, apart from what it has learned.
 
     Attributes
     ----------
@@ -76,13 +76,13 @@ class DaemonState:
     held
         Jobs that are held by a lease.
     predicted_s
-        How long each job that waits or runs was predicted to run when it was seen first.
+        Predicted run time in seconds of each job that waits or runs, when it was seen first.
     learned
         Jobs that have ended and were learned from, as long as squeue shows them.
     room
         Faded counts of jobs that came, and of those that found no room.
     watches
-        What the alarm has seen.
+        State of the alarm.
     """
 
     acts: bool = False
@@ -109,7 +109,7 @@ class DaemonState:
 
 
 def read_state(folder: Path, deployment: Deployment) -> DaemonState:
-    """Return what a daemon has left in a folder; a new state if none has.
+    """Return the state that a daemon left in a folder; a new one if there is none.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def read_state(folder: Path, deployment: Deployment) -> DaemonState:
 
 @dataclass(slots=True)
 class Look:
-    """What one look at the queue came to.
+    """Results of one look at the queue.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Daemon:
     slurm
         The commands of Slurm.
     timeout_s
-        How long to wait for an answer of theirs.
+        Time to wait for an answer of theirs, in seconds.
 
     Raises
     ------
@@ -202,7 +202,7 @@ class Daemon:
         if acts:
             _check_not_undone(folder)
         self.state = read_state(folder, self.deployment)
-        if self.state.acts != acts:  # what was only noted is in no queue
+        if self.state.acts != acts:  # numbers that were only noted are in no queue
             self.state.written.clear()
             self.state.acts = acts
         self._previous_s = math.nan
@@ -354,7 +354,7 @@ class Daemon:
                 look.released.append(job.id)
 
     def _write_tables(self, here: Sequence[tuple[str, bool]], now_s: float, look: Look, *, has_learned: bool) -> None:
-        """Write what the Lua reads."""
+        """Write the tables of the Lua."""
         counts: dict[str, list[int]] = {}
         for user, is_waiting in here:
             one = counts.setdefault(user, [0, 0])
@@ -436,11 +436,11 @@ def check_weights(weight: float) -> None:
     Raises
     ------
     OptionsError
-        If they come to too much.
+        If their sum is too large.
     """
     if weight >= MOST_WEIGHT:
         raise OptionsError(
-            f"PriorityWeight* of slurm.conf come to {weight:,.0f} together, expected less than {MOST_WEIGHT:,}: "
+            f"PriorityWeight* of slurm.conf sum to {weight:,.0f}, expected less than {MOST_WEIGHT:,}: "
             "a job beyond the bound must be first"
         )
 
@@ -499,7 +499,7 @@ def run(
     once
         Whether to look once only.
     timeout_s
-        How long to wait for an answer of Slurm.
+        Time to wait for an answer of Slurm, in seconds.
     say
         Called with a line about each look.
 
@@ -541,7 +541,7 @@ def run(
 
 
 def look_text(look: Look, *, acts: bool) -> str:
-    """Return what one look came to, as a line."""
+    """Return the results of one look, as a line."""
     parts = [f"{look.n_waiting:,} wait", f"{look.n_running:,} run", f"{look.n_free:,} cores free"]
     parts.append(f"{len(look.factors):,} new numbers")
     if look.held or look.released:
@@ -562,7 +562,7 @@ def undo(folder: Path, *, say: Callable[[str], None] = quiet) -> int:
     Returns
     -------
     int
-        How many jobs were given back.
+        Number of jobs that were given back.
 
     Raises
     ------

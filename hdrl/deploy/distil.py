@@ -57,18 +57,18 @@ N_PLAYED, PLAYED_JOBS = 12, 256
 MOST_DECISIONS, FEWEST_DECISIONS = 20_000, 100
 RIDGE = 1e-3
 LARGEST_OF_INDEX = 10.0
-"""What the largest weight is scaled to: only ratios of weights matter to an order."""
+"""Largest weight after scaling: only ratios of weights matter to an order."""
 
 
 class Choice(NamedTuple):
-    """What the network has picked.
+    """Pick of the network.
 
     Attributes
     ----------
     features
         Features of the jobs that it could have picked, shape ``(n_jobs, 13)``.
     picked
-        Which of them.
+        Index of the picked one.
     """
 
     features: Floats
@@ -77,7 +77,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """What a distillation came to.
+    """Result of a distillation.
 
     Attributes
     ----------
@@ -86,8 +86,7 @@ class Distilled:
     terms
         The weights of the index by the names of its features.
     n_choices, agreement
-        How many picks of the network it was fitted to, and how often it picks the same job, on other windows than
-        those.
+        Number of picks of the network for the fit, and how often it picks the same job, on other windows than those.
     ratio, low, high
         Mean bounded slowdown of the index over that of the network, with its interval of 95 %.
     verdict
@@ -256,7 +255,7 @@ class _Pick(NamedTuple):
 
 
 class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Notes what is picked, among which jobs; as a wrapper it has no short cut through compiled code."""
+    """Records the picks and their alternatives; as a wrapper it has no short cut through compiled code."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -275,7 +274,7 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def choices_of(network: Model, platform: Platform, window: Workload, seed: int) -> Iterator[Choice]:
-    """Yield what a network picks in a window, with the features that an index sees.
+    """Yield the picks of a network in a window, with the features that an index sees.
 
     Yields
     ------

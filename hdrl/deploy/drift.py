@@ -32,7 +32,7 @@ WATCHED = {
     "predictions": "log(run time / predicted) of a job that ends",
     "results": "log(bounded slowdown) of a job that ends",
 }
-"""What is watched, of each job."""
+"""Watched quantities of each job."""
 
 
 def block_means(values: Sequence[float]) -> list[float]:
@@ -53,7 +53,7 @@ class DriftWatch:
     evidence
         The statistic of each bet.
     n_rung
-        How often it has rung.
+        Number of alarms.
     """
 
     promised: Sequence[float]
@@ -89,7 +89,7 @@ class DriftWatch:
         return "above" if n_above < n_below else "below"
 
     def as_json(self) -> dict[str, Any]:
-        """Return where it is."""
+        """Return its state."""
         return {"total": self.total, "n": self.n, "evidence": self.evidence, "n_rung": self.n_rung}
 
 

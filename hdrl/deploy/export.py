@@ -38,16 +38,16 @@ from hdrl.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class DeployChoices:
-    """How a policy is deployed.
+    """Choices of a deployment.
 
     Attributes
     ----------
     bound_s
         After which wait a job is first, in seconds.
     interval_s
-        How long the daemon sleeps between two looks.
+        Time between two looks of the daemon, in seconds.
     place
-        Where the folder will lie on the machine of slurmctld; ``None``: where it is made.
+        Path of the folder on the machine of slurmctld; ``None``: that of its making.
     """
 
     bound_s: float = BOUND_S

@@ -9,7 +9,7 @@ from hdrl.compiled.jit import python_of
 from hdrl.settings.batch.site_rules.kernel.site_factor import FIRST, MIDDLE, MOST, site_factor
 
 MOST_WEIGHT = FIRST - (MIDDLE + MOST)
-"""What other terms of the priority may come to together, so that nothing passes a job beyond the bound."""
+"""Largest sum of the other terms of the priority with which nothing passes a job beyond the bound."""
 
 _site_factor = python_of(site_factor)
 

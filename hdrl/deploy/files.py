@@ -13,7 +13,7 @@ DEPLOYMENT, LUA, GROUPS, NOW, STATE, LOG = (
 UNIT, PAGE, PROMISED = "hdrl-deploy.service", "README.md", "promised"
 
 Users = Literal["user_name", "account"]
-"""What stands for the user of a job: its user, or its account, where one user submits for many."""
+"""Identity of a job's user: its user, or its account, where one user submits for many."""
 
 UNDONE = "undone"
 """A file of this name stops the daemon and the Lua."""

@@ -1,4 +1,4 @@
-"""What a deployment says of itself: the policy, the site, and what simulation promised."""
+"""Description of a deployment: the policy, the site, and the results of simulation."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Ratio(Block):
 
 
 class Promise(Block):
-    """What simulation says will come.
+    """Results that simulation promises.
 
     Attributes
     ----------
     policy, baseline
-        What was simulated, and what stands for the scheduler of the site.
+        The simulated policy, and the stand-in for the scheduler of the site.
     verdict
         The sentence of the comparison.
     ratios
@@ -68,7 +68,7 @@ class DeployedIndex(Block):
 
 
 class Deployment(Block):
-    """What a deployment is: all that the daemon reads.
+    """Description of a deployment: all that the daemon reads.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Deployment(Block):
     index
         Its index if it was a model file, else ``None``.
     users
-        What stands for the user of a job: the name of the user, or the account, where one user submits for many.
+        Identity of a job's user: the name of the user, or the account, where one user submits for many.
     cores, cores_per_node
         Cores of the machine, and of most of its nodes.
     first_s, last_s
@@ -88,7 +88,7 @@ class Deployment(Block):
     bound_s
         After which wait a job is first.
     interval_s
-        How long the daemon sleeps between two looks.
+        Time between two looks of the daemon, in seconds.
     """
 
     version: Literal[1] = 1
@@ -133,7 +133,7 @@ def index_of(policy: DeployedPolicy) -> DeployedIndex:
 
 
 def read_deployment(folder: Path) -> Deployment:
-    """Return what a folder deploys.
+    """Return the deployment of a folder.
 
     Raises
     ------
@@ -150,5 +150,5 @@ def read_deployment(folder: Path) -> Deployment:
 
 
 def write_deployment(folder: Path, deployment: Deployment) -> None:
-    """Write what a folder deploys."""
+    """Write the deployment of a folder."""
     write_json(folder / DEPLOYMENT, deployment.model_dump(mode="json"))

@@ -88,7 +88,7 @@ class KeyedGroups:
             self.learn(name_of(user), whole_minutes_s(requested_s), cores, run_s)
 
     def here(self, users: Iterable[tuple[str, bool]]) -> None:
-        """Note which jobs are in the system.
+        """Record the jobs in the system.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ def learned_groups(history: LogHistory | None, ended: NDArray[np.int64], name_of
     history
         The log; ``None``: nothing has ended.
     ended
-        Which of its jobs, in the order of their ends.
+        Indices of its ended jobs, in the order of their ends.
     name_of
         Returns the name of a user's number.
     """

@@ -1,4 +1,4 @@
-"""What an administrator reads: the page of a deployment, and its unit for systemd."""
+"""Files for administrators: the page of a deployment, and its unit for systemd."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PAGE = """\
 
 Made by {made_by}. Nothing here has been installed, and nothing acts before you say so.
 
-## What simulation promised
+## Simulation results
 
 {verdict}
 
@@ -57,7 +57,7 @@ Made by {made_by}. Nothing here has been installed, and nothing acts before you 
 was imported with, without the daemon: the policy acts at each event. The import says how far simulations are from
 what happens there.
 
-## What the numbers mean
+## SiteFactor values
 
 | SiteFactor | meaning |
 |---|---|
@@ -70,9 +70,9 @@ dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is
 
 {weights}
 
-## What is here
+## Files
 
-| file | what it is |
+| file | contents |
 |---|---|
 | `{lua}` | {n_lines} lines for `JobSubmitPlugins=lua`: they set the number when a job is submitted |
 | `{groups}` | what ended jobs tell of run times, by user, request and cores |
@@ -83,7 +83,7 @@ dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is
 
 No file holds a secret. The tables hold names of users and their run times.
 
-## How to go on
+## Next steps
 
 1. Watch: `hdrl deploy run {place}` notes in `{log}` what it would do. It calls `squeue`, `sinfo` and
    `scontrol show config`, and changes nothing.
@@ -96,12 +96,12 @@ No file holds a secret. The tables hold names of users and their run times.
 
 {needs}
 
-## The way back
+## Rollback
 
 `hdrl deploy undo {place}` sets the SiteFactor of all waiting jobs to 0 and releases what was held. It leaves a file
 `{undone}`: while that is there, neither daemon nor Lua writes.
 
-## What happens if
+## Failures
 
 - **the daemon is killed, or the network is gone**: Slurm goes on. SiteFactors stay as they were written last, new jobs
   get theirs from the Lua, and jobs that are held become free by themselves: the daemon holds a job by putting off its
@@ -132,9 +132,9 @@ def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, pl
     Parameters
     ----------
     weight
-        What the other terms of the site's priority come to together.
+        Largest sum of the other terms of the site's priority.
     place
-        Where the folder lies.
+        Path of the folder.
     n_lines
         Lines of the Lua.
     """
@@ -199,7 +199,7 @@ def _weights(weight: float) -> str:
         return "`slurm.conf` has no other weights, so the index alone decides."
     share = 100 * math.expm1(min(50.0, weight / STEP))
     return (
-        f"The other weights of `slurm.conf` come to {weight:,.0f} at most. They decide between jobs whose indices "
+        f"The other weights of `slurm.conf` sum to at most {weight:,.0f}. They decide between jobs whose indices "
         f"differ by less than {share:.2g} %.\nSet them to 0 if the index alone is to decide."
     )
 

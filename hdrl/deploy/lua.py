@@ -22,7 +22,7 @@ from hdrl.settings.batch.site_rules.kernel.site_factor import MIDDLE, MOST, STEP
 
 @dataclass(frozen=True, slots=True)
 class LuaSite:
-    """What the Lua has to know of a site.
+    """Data of a site for the Lua.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class LuaSite:
     limits_s
         The time that a job of each partition gets that asks for none, in seconds; the empty name: of the default one.
     unlimited_s
-        What counts where there is no limit, in seconds.
+        Value in place of a missing limit, in seconds.
     folder
-        Where the tables lie on the machine of slurmctld.
+        Folder of the tables on the machine of slurmctld.
     users
         The field of a job that stands for its user.
     """
@@ -109,7 +109,7 @@ _LENGTHS = {
 
 _HEAD = """\
 -- The order of jobs by {policy}, for Slurm's job_submit/lua: README.md beside the original explains it.
--- Reads two tables, runs nothing, refuses no job; a job of which it cannot say anything gets no number.
+-- Reads two tables, runs nothing, refuses no job; a job without data gets no number.
 local TABLES, NOW, UNDONE = {tables}, {now}, {undone}
 local CORES, NODE, FIRST, YEAR = {cores}, {node}, {first}, {year}
 local LIMITS = {limits}

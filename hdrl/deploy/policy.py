@@ -1,4 +1,4 @@
-"""Which policies can order the queue of a real Slurm, and what of them: the order, and the gate."""
+"""Policies that can order the queue of a real Slurm, and their parts: the order, and the gate."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class DeployedPolicy:
 
     @property
     def is_index(self) -> bool:
-        """Whether the order is an index of features with weights."""
+        """True if the order is an index of features with weights."""
         return self.pair.job_key == codes.JOB_INDEX
 
     @property
     def has_gate(self) -> bool:
-        """Whether jobs may be held back."""
+        """True if jobs may be held back."""
         return self.pair.rule.has_gate
 
     @property
@@ -70,14 +70,14 @@ class DeployedPolicy:
 
     @property
     def aging_per_s(self) -> float:
-        """By how much the index of every waiting job falls in a second; 0 where waiting does not count so simply."""
+        """Decrease per second of the index of every waiting job; 0 where waiting does not count so simply."""
         if self.is_index and self.pair.rule.index_form in _TIMELESS_FORMS:
             return float(np.exp(self.pair.rule.weights[AGING])) / 3600.0
         return 0.0
 
     @property
     def changes_with_time(self) -> bool:
-        """Whether the order of two jobs changes only because they wait."""
+        """True if the order of two jobs changes only because they wait."""
         if self.is_index:
             return self.aging_per_s == 0.0
         return bool(python_of(changes_with_time)(self.key))

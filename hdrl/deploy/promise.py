@@ -1,4 +1,4 @@
-"""What simulation promises of a policy on a site: ratios to what stands for its own scheduler, and what is watched."""
+"""Promises of simulation for a policy on a site: ratios to a stand-in for its own scheduler, and watched quantities."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ METRICS = ["mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"]
 
 
 def simulated_name(policy: DeployedPolicy) -> str:
-    """Return what is simulated for a policy: with Slurm's kind of backfilling if it names none."""
+    """Return the simulated policy: with Slurm's kind of backfilling if it names none."""
     if policy.is_index or policy.pair.backfilling:
         return policy.name
     end = min((policy.name.find(mark) for mark in "@~" if mark in policy.name), default=len(policy.name))
@@ -88,9 +88,9 @@ def promise_of(
     Parameters
     ----------
     folder
-        Where the comparison is kept.
+        Folder of the comparison.
     interval_s, bound_s
-        How long the daemon sleeps between two looks, and after which wait a job is first.
+        Time between two looks of the daemon, and the wait after which a job is first, in seconds.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _compared(
 
 
 def _windows(n_jobs: int) -> tuple[int, int]:
-    """Return how long windows of the judged end of a log are, and how many there are."""
+    """Return length and number of the windows of the judged end of a log."""
     n_judged = round(n_jobs * (1 - JUDGED_FROM))
     length = next((one for one in LENGTHS if n_judged // one >= USUAL_WINDOWS), LENGTHS[-1])
     return length, min(n_judged // length, MOST_WINDOWS)
@@ -160,7 +160,7 @@ def _windows(n_jobs: int) -> tuple[int, int]:
 def _by_rules(
     policy: DeployedPolicy, site: Path, interval_s: float, bound_s: float, progress: CompareProgress | None
 ) -> list[Ratio]:
-    """Return what Lua and daemon change under Slurm's scheduler and the rules of the site, in the last windows."""
+    """Return the effects of Lua and daemon under Slurm's scheduler and the rules of the site, in the last windows."""
     platform = read_platform(site / PLATFORM)
     workload = workload_from_swf(read_swf(site / LOG), platform, bandwidth="none", memory="none")
     workload = workload.take(np.flatnonzero(fits(workload, platform)))
@@ -191,7 +191,7 @@ def _finite(value: float) -> float | None:
 
 
 def _watched(policy: DeployedPolicy, name: str, platform: Platform, workload: Workload) -> Mapping[str, list[float]]:
-    """Return what is watched of each job of the end of a log, see `drift.WATCHED`."""
+    """Return the watched quantities of each job of the end of a log, see `drift.WATCHED`."""
     order = workload.submission_order()
     part = workload.window(max(0, len(order) - MOST_WATCHED), min(len(order), MOST_WATCHED))
     simulated: Any = policy.pair if policy.is_index else name

@@ -1,4 +1,4 @@
-"""Whether policies keep in a real Slurm what simulation promises of them: the claimed experiment `slurm-deploy`.
+"""Test in a real Slurm of what simulation promises of policies: the claimed experiment `slurm-deploy`.
 
 The runs of the real Slurm are recorded in a file beside the claims, so that anyone can compute them again.
 ``python -m hdrl.deploy.proof FILE`` records others, or those that the file lacks.
@@ -33,7 +33,7 @@ from hdrl.slurm.recorded import print_progress
 
 Floats = NDArray[np.float64]
 Starts = dict[tuple[str, int], Floats]
-"""When each job starts, in seconds after date 0: by the name of the run and the number of the window."""
+"""Start of each job, in seconds after date 0: by the name of the run and the number of the window."""
 
 N_WINDOWS, LENGTH, N_BEFORE = 5, 100, 1000
 """Windows, jobs of each, and jobs before the first of them, of which predictions learn."""
@@ -87,7 +87,7 @@ SLURM, AGAIN = "slurm", "slurm, again"
 DEPLOYED = ("sjf@geo", "es-generalist")
 WITHOUT_LUA, LUA_TWIN = "sjf@geo, without the Lua", "sjf@geo"
 _PLAYED = {SLURM: SLURM, AGAIN: SLURM, **{name: name for name in DEPLOYED}, WITHOUT_LUA: LUA_TWIN}
-"""What each run plays."""
+"""Policy of each run."""
 
 # Numbers of a run over those of Slurm's own order, means over the jobs of a window.
 SLOWDOWN, WAIT, P99, LONGEST = "bounded slowdown", "wait", "p99 of the slowdown", "longest wait"
@@ -104,7 +104,7 @@ WINDOWS, BY_RULES, BY_CONSERVATIVE, KEPT, OVER_LUA, PAIRS = (
 @PROTOCOLS.register("slurm-deploy")
 @without_models
 def slurm_deploy(traces: Mapping[str, Path]) -> dict[Place, Finding]:
-    """Return what deployed policies gain in a real Slurm over its own order, and what simulation promises.
+    """Return the gains of deployed policies in a real Slurm over its own order, and the promises of simulation.
 
     Parameters
     ----------
@@ -222,21 +222,21 @@ def write_runs(path: Path, starts: Starts) -> None:
 
 
 def recorded(path: Path, *, n_windows: int, runs: Collection[str], speed: float) -> Iterator[str]:
-    """Run what a file lacks in a real Slurm, some five minutes for each window of each run.
+    """Run the missing runs of a file in a real Slurm, some five minutes for each window of each run.
 
     Parameters
     ----------
     n_windows
-        How many windows, the first ones.
+        Number of windows, the first ones.
     runs
-        Which runs beside Slurm's own order.
+        Runs beside Slurm's own order.
     speed
-        How many times faster than real time the clock goes.
+        Speed of the clock relative to real time.
 
     Yields
     ------
     str
-        What was recorded, and how much longer the host made jobs.
+        The recorded run, and the time that the host added to jobs.
     """
     starts = read_runs(path) if path.exists() else {}
     asked = {run: policy for run, policy in _PLAYED.items() if run in {SLURM, *runs}}

@@ -1,4 +1,4 @@
-"""What the kernel says of jobs outside a simulation: predicted run times, the index, the gate; compiled.
+"""Results of the kernel for jobs outside a simulation: predicted run times, the index, the gate; compiled.
 
 The formulas are those of `hdrl.settings.batch.kernel`, so that a queue of Slurm is ordered as a simulated one is.
 """
@@ -88,16 +88,16 @@ def _learn(sums, groups, run_s, requested_s):
 
 
 class Ranked(NamedTuple):
-    """What the kernel says of jobs.
+    """Results of the kernel for jobs.
 
     Attributes
     ----------
     keys
         The index of each job; the lowest is served first.
     reserves
-        Which share of the machine must stay free for a job to start; 0: it is not held.
+        Share of the machine that must stay free for a job to start; 0: it is not held.
     lengths_s
-        How long each is predicted to run, in seconds.
+        Predicted run time of each job, in seconds.
     """
 
     keys: NDArray[np.float64]
@@ -173,7 +173,7 @@ def learn(sums: NDArray[Any], groups: NDArray[np.int32], run_s: float, requested
 
 
 def warm_up() -> None:
-    """Compile what the daemon calls, so that it need not."""
+    """Compile the functions of the daemon, so that it need not."""
     rows, sums = waiting_rows(np.zeros(1), np.ones(1), np.ones(1, dtype=np.int64)), np.zeros(1, dtype=SUMS_DTYPE)
     groups = np.zeros((1, len(LEVELS)), dtype=np.int32)
     ranked(rows, groups, sums, PolicyRule(), codes.JOB_FIRST, now_s=0.0, n_procs=1, n_free=0)

@@ -49,7 +49,7 @@ CHUNK = 250
 """Updates that one ``scontrol`` gets."""
 
 _OF_ARRAY = re.compile(r"\d+_\S+: (No error|Job is no longer pending execution|Job/step already complet.*)")
-"""What is said of the tasks of an array one by one: those that wait have changed."""
+"""Messages about single tasks of an array: those that wait have changed."""
 
 _OF_JOB = re.compile(r".* for job (\d{1,10})")
 _NOT_OF_JOBS = ("denied", "invalid user id", "contact", "timed out", "connection", "load")
@@ -90,14 +90,14 @@ class QueuedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobUpdate:
-    """What is to become of a job.
+    """Change of a job.
 
     Attributes
     ----------
     factor
         Its SiteFactor; ``None``: as it is.
     start
-        When it may start: ``"now"``, or ``"now+90"``; ``None``: as it is.
+        Its earliest start: ``"now"``, or ``"now+90"``; ``None``: as it is.
     """
 
     job: int
@@ -123,11 +123,11 @@ class Slurm:
     may_act
         Whether `update` is allowed.
     users
-        What stands for the user of a job.
+        Field of a job that stands for its user.
     timeout_s
-        How long to wait for an answer.
+        Time to wait for an answer, in seconds.
     n_odd
-        How many lines of squeue could not be read.
+        Number of lines of squeue that could not be read.
     """
 
     may_act: bool = False
@@ -157,7 +157,7 @@ class Slurm:
         return found
 
     def free_cores(self) -> int:
-        """Return how many cores of nodes that are up are free.
+        """Return the number of free cores of nodes that are up.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class Slurm:
 
 
 def _refused(text: str) -> dict[int, str]:
-    """Return what scontrol says against changes, by job."""
+    """Return scontrol's objections to changes, by job."""
     refused = {}
     for line in filter(None, map(str.strip, text.split("\n"))):
         if _OF_ARRAY.fullmatch(line):
@@ -280,7 +280,7 @@ def _environment() -> dict[str, str]:
 
 
 def total_weight(config: Mapping[str, str]) -> float:
-    """Return what all terms of Slurm's multifactor priority can come to together, site factor and nice left out.
+    """Return the largest sum of all terms of Slurm's multifactor priority, site factor and nice left out.
 
     Parameters
     ----------

@@ -33,11 +33,11 @@ FOLDER = "deploy"
 """The deployment, within the folder of ``slurm.conf``."""
 
 _TIMEOUT_S = 60.0
-"""How long the daemon waits for an answer of Slurm, in seconds of the real clock."""
+"""Time that the daemon waits for an answer of Slurm, in seconds of the real clock."""
 
 
 def deployed_in_slurm(policy: object) -> Callable[[Platform, Workload, SlurmSettings], Deployed]:
-    """Return what makes a real Slurm serve jobs in the order of a policy, given machine, jobs and settings.
+    """Return a function that makes a real Slurm order jobs by a policy, given machine, jobs and settings.
 
     Predictions learn of the jobs of the log that ended before the first job comes.
 

@@ -1,4 +1,4 @@
-"""What all kinds of workers have in common: a task's result, or what went wrong, as something that travels."""
+"""Base of all kinds of workers: a task's result, or its error, as an object that can be sent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from hdrl.base.errors import HdrlError
 
 MAX_ATTEMPTS = 3
-"""How often a task is tried whose worker dies."""
+"""Number of attempts at a task whose worker dies."""
 
 OnResult = Callable[[int, Any], None]
 """Gets the index of a task and its result as soon as it is there."""
 
 Starting = Callable[[], AbstractContextManager[object]]
-"""What is entered while workers start."""
+"""Context that is entered while workers start."""
 
 
 class WorkerDied(HdrlError):
@@ -30,9 +30,9 @@ class TaskFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """What came of a task."""
+    """Result of an attempt at a task."""
 
-    result: Any = None  # what the function returned
+    result: Any = None  # result of the function
     # empty if all went well; else the message of an `HdrlError`, or the traceback of any other exception. (The
     # exceptions themselves need not survive the way between processes.)
     problem: str = ""
@@ -70,7 +70,7 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
 def too_often(description: str, last: str) -> WorkerDied:
     """Return the error for a task that ended its worker as often as is allowed."""
     died = f"its worker died {MAX_ATTEMPTS} times, the last one {last}"
-    return WorkerDied(f"{description}: {died}; what finished is kept")
+    return WorkerDied(f"{description}: {died}; finished tasks are kept")
 
 
 def first_line(error: BaseException) -> str:

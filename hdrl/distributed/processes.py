@@ -29,7 +29,7 @@ ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(
 """Signals that end a process."""
 
 PATIENCE_S = 5.0
-"""How long a worker may take to end after the request."""
+"""Time that a worker may take to end after the request, in seconds."""
 
 _WAITS_S = 10 * (0.001,)
 """A thread that has ended may still be there for a moment."""
@@ -134,7 +134,7 @@ class _Worker:
             return self._index, None
 
     def epitaph(self) -> str:
-        """Say how the process ended."""
+        """Describe the end of the process."""
         self._process.join(PATIENCE_S)
         code = self._process.exitcode
         if code is None:
@@ -189,7 +189,7 @@ def _without_ctrl_c(*, forks: bool = False) -> Iterator[None]:
     comes meanwhile arrives here afterwards.
     """
     if not forks:
-        resource_tracker.ensure_running()  # when it starts within, it unblocks the signal
+        resource_tracker.ensure_running()  # if it starts within, it unblocks the signal
     with _deferred():
         before = _mask(signal.SIG_BLOCK)
         try:

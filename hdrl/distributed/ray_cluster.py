@@ -16,7 +16,7 @@ from hdrl.base.errors import HdrlError, MissingExtra
 from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, attempt, first_line, too_often
 
 PATIENCE_S = 5.0
-"""How long a cluster may take to answer a knock."""
+"""Time that a cluster may take to answer a first request, in seconds."""
 
 
 class RayError(HdrlError):
@@ -41,7 +41,7 @@ def run_on_ray(
         one that RAY_ADDRESS names (every Ray job has it), and without it starts one here. Where a
         cluster asks for a token, Ray takes it from ``~/.ray/auth_token`` if RAY_AUTH_MODE is ``token``.
     n_workers
-        How many tasks are worked on at a time; by default as many as the cluster has cores.
+        Number of tasks at a time; by default as many as the cluster has cores.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def run_on_ray(
         try:
             _run(ray, function, tasks, n_workers, keep, describe)
         except (ray.exceptions.RaySystemError, ConnectionError) as error:
-            raise RayError(f"the Ray cluster was lost ({first_line(error)}); what finished is kept") from None
+            raise RayError(f"the Ray cluster was lost ({first_line(error)}); finished tasks are kept") from None
 
 
 def _run(
@@ -164,7 +164,7 @@ def _check_reachable(address: str) -> None:
 
 @contextlib.contextmanager
 def _surroundings(*, is_local: bool) -> Iterator[None]:
-    """Set what Ray reads from the environment, for as long as it is used; what users set themselves stays.
+    """Set Ray's environment variables for as long as it is used; those that users set themselves stay.
 
     It reports nothing to its makers, and a Ray that is started here listens on this machine only (its switch for that
     is named after the systems that have it on). RAY_AUTH_MODE is what Ray itself changes.

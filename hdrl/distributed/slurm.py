@@ -28,7 +28,7 @@ _WORD = re.compile(r"[\w.:@%+/=,-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a machine expects of a job."""
+    """Requirements of a machine for a job."""
 
     directives: tuple[tuple[str, str], ...] = ()  # options of sbatch, without the dashes
     cpus: int = 1  # processors of a task unless another number is requested
@@ -70,7 +70,7 @@ SITES = {
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """What a file for sbatch is about."""
+    """Contents of a file for sbatch."""
 
     # words of the command; ``{task}`` stands for the number of the task, ``{each}`` for its value
     command: Sequence[str]

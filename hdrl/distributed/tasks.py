@@ -13,7 +13,7 @@ from hdrl.distributed.attempts import OnResult, Starting, WorkerDied, attempt
 __all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]
 
 PLACES = ("local", "ray")
-"""Where tasks are worked on: processes of this machine, or a Ray cluster (``ray:<address>`` for one that runs)."""
+"""Executors of tasks: processes of this machine, or a Ray cluster (``ray:<address>`` for one that runs)."""
 
 
 def check_place(on: str) -> str | None:
@@ -64,7 +64,7 @@ def run_tasks(
     on
         See `check_place`.
     n_workers
-        How many work at a time: by default as many as there are cores. One local worker is this process itself.
+        Number of workers at a time: by default as many as there are cores. One local worker is this process itself.
     on_result
         Called in this process, in the order in which tasks end.
     describe

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeArguments:
-    """Which items of the loads an episode holds, see `hdrl.envs.episodes.plan_episodes`."""
+    """Arguments that select the items of an episode, see `hdrl.envs.episodes.plan_episodes`."""
 
     n_jobs: Length = None
     start: Start = None
@@ -28,7 +28,7 @@ class EpisodeArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepping:
-    """How the rows of a batch are stepped, see `hdrl.envs.NativeVectorEnv`."""
+    """Arguments for stepping the rows of a batch, see `hdrl.envs.NativeVectorEnv`."""
 
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     copy: bool = True

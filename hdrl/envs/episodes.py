@@ -1,4 +1,4 @@
-"""Which jobs an episode holds: a whole workload, or a window of consecutive jobs of one of several.
+"""Jobs of an episode: a whole workload, or a window of consecutive jobs of one of several.
 
 Windows count jobs in the order of submission. A workload is cut into parts (`hdrl.base.windows`); a window never
 reaches from one into the next. Which window an episode gets depends on its number and, where it is drawn, on 64 random
@@ -45,11 +45,11 @@ class Window:
     Attributes
     ----------
     workload
-        Which of the workloads, counted from 0.
+        Index of the workload, from 0.
     start
         Number of jobs that are submitted before the first one of the window.
     n_jobs
-        How many jobs.
+        Number of jobs.
     """
 
     workload: int
@@ -59,7 +59,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlan:
-    """Which jobs each episode holds.
+    """Plan of the jobs of each episode.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class EpisodePlan:
 
     @property
     def is_random(self) -> bool:
-        """Whether windows are drawn."""
+        """True if windows are drawn."""
         return not self.windows
 
     @property
@@ -119,7 +119,7 @@ def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int
     Parameters
     ----------
     name
-        What the workload is called, for messages.
+        Name of the workload, for messages.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def _two_numbers(part: object) -> tuple[float, float]:
 
 
 def window_of_row(windows: NDArray[np.int64], row: int) -> Window:
-    """Return which jobs the episode of a row holds.
+    """Return the window of the episode of a row.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def plan_episodes(
     part: Part = "all",
     names: Sequence[str] | None = None,
 ) -> EpisodePlan:
-    """Plan which jobs each episode holds.
+    """Return the plan of the jobs of each episode.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a kind of environment fills in to become a batch: see `hdrl.envs.native`."""
+"""Methods that a kind of environment defines to become a batch: see `hdrl.envs.native`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Hooks:
 
     @abstractmethod
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        """Choose what a row's next episode consists of; `_reset_rows` follows.
+        """Choose the contents of a row's next episode; `_reset_rows` follows.
 
         - ``episode``: number of the episode, from 0 on after seeding.
         - ``seed``: 64 random bits: all that may be random in the episode depends on them.
@@ -39,7 +39,7 @@ class Hooks:
         options
             Those of ``_option_names`` that were given.
         rows
-            Which rows are going to begin.
+            Rows that are going to begin.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Hooks:
         Parameters
         ----------
         ended
-            Which of all rows, at least one.
+            Mask of the ended rows, at least one.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class Hooks:
         """Return the arrays, not copies, that hold the state of the episodes, by name."""
 
     def _after_load(self) -> None:
-        """Bring what is derived from `_state_arrays` up to date after they have been loaded."""
+        """Update the values that derive from `_state_arrays` after they have been loaded."""
 
     @classmethod
     def refuses(cls, machine: Any, load: Any) -> str | None:

@@ -144,7 +144,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
         return self._seen(), rewards, ended, never, info
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the episodes are."""
+        """Return the state of the episodes."""
         return {"seed": self._seed, "episode": self._episode, "has_ended": self._has_ended.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

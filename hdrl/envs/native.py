@@ -1,4 +1,4 @@
-"""What our environments share: batches that live in compiled code, seeds, autoreset, masks, and saving.
+"""Base of all environments: batches that live in compiled code, seeds, autoreset, masks, and saving.
 
 There is one implementation of each environment, the batch (`NativeVectorEnv`); a single environment
 (`SingleEnv`) is a batch of one. A batch holds its rows in flat arrays with a leading axis and steps all of them in one
@@ -60,15 +60,15 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
     action_space
         The space of one row's action, a `gymnasium.spaces.Discrete` that begins with 0.
     autoreset_mode
-        When a row whose episode has ended begins the next one: ``NEXT_STEP`` at the next step, whose action is ignored
-        (reward 0); ``SAME_STEP`` at once, what the episode ended with is in ``info["final_obs"]`` and
+        Date at which a row whose episode has ended begins the next one: ``NEXT_STEP`` at the next step, whose action is
+        ignored (reward 0); ``SAME_STEP`` at once, what the episode ended with is in ``info["final_obs"]`` and
         ``info["final_info"]`` then; ``DISABLED`` by `reset` with ``options={"reset_mask": ...}``.
     copy
         Whether `reset` and `step` return copies. Without, they return the batch's own buffers, which the next step
         overwrites.
     n_threads
-        How many threads share the rows. Results do not depend on it. The threads that help keep a core each busy for
-        some milliseconds after a step, waiting for the next one, before they go to sleep.
+        Number of threads that share the rows. Results do not depend on it. The threads that help keep a core each busy
+        for some milliseconds after a step, waiting for the next one, before they go to sleep.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         return np.asarray(self._masks[row])
 
     def action_masks(self) -> BoolArray:
-        """Return which actions are legal now, shape ``(num_envs, n_actions)``; the way of sb3-contrib."""
+        """Return the mask of legal actions, shape ``(num_envs, n_actions)``; the interface of sb3-contrib."""
         return np.not_equal(self._masks, 0)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -222,7 +222,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> StateDict:
-        """Return all that is needed to continue from here, as copies of arrays.
+        """Return the whole state, from which `load_state_dict` continues, as copies of arrays.
 
         It holds numbers alone: what the environment was made of must be given again to make an equal one.
         """
@@ -260,7 +260,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         self._after_load()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy consists of: all but the threads, which help this batch alone."""
+        """Return the contents of a copy: all but the threads, which help this batch alone."""
         state = dict(self.__dict__)
         state.pop("_helpers", None)
         return state
@@ -298,7 +298,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         self._is_seeded = True
 
     def _begin_next(self, rows: Iterable[int], options: Options) -> None:
-        """Choose what the next episodes of rows consist of."""
+        """Choose the contents of the next episodes of rows."""
         for row in rows:
             episode = int(self._next_episodes[row])
             self._next_episodes[row] = episode + 1
@@ -358,7 +358,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         return _of_rows({"final_obs": observations, "final_info": found}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
-        """Return the masks of all rows, and of which they are new; a subclass with more masks adds them."""
+        """Return the masks of all rows, and the rows that are new; a subclass with more masks adds them."""
         return {ACTION_MASK: self._shown(self._masks), "_action_mask": chosen.copy()}
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:

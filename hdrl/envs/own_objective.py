@@ -66,7 +66,7 @@ class OwnObjective:
         self.sign = -1 if lower_is_better else 1
 
     def value(self, metrics: Metrics) -> float:
-        """Return what it is worth.
+        """Return the value of the objective.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class OwnObjective:
         return number
 
     def values(self, rows: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]) -> list[float]:
-        """Return what it is worth in some rows of a batch."""
+        """Return the values of the objective in some rows of a batch."""
         return [self.value({name: float(column[row]) for name, column in columns.items()}) for row in rows.tolist()]
 
     def _where(self) -> str:
@@ -92,7 +92,7 @@ class OwnObjective:
 
 
 class OwnPay:
-    """Pays what a user's own objective has grown by, in each row of a batch.
+    """Rewards the growth of a user's own objective, in each row of a batch.
 
     ``value``: what it was worth when it was last paid for, shape ``(n_rows,)``; 0 at the beginning of an episode.
     """
@@ -125,7 +125,7 @@ def is_objective_file(text: str) -> bool:
 
 
 def moved_objective(text: str, path_of: Callable[[str], Path | str]) -> str:
-    """Return an objective of which the file is named from another place.
+    """Return an objective whose file is named from another place.
 
     - ``text``: the file and the function: ``"my.py:tardiness"``.
     - ``path_of``: returns the new path of a file.

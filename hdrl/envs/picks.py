@@ -29,7 +29,7 @@ Info = dict[str, object]
 
 
 def follow(decisions: Decisions[TraceT], choose: Callable[[Sequence[int]], int]) -> TraceT:
-    """Return what happens if a rule chooses.
+    """Return the trace of a simulation in which a rule chooses.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
     Parameters
     ----------
     n_jobs, start, part
-        Which windows of the load, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the load, see `hdrl.envs.episodes.plan_episodes`.
 
     Attributes
     ----------
     n_rows, n_features
-        How many items are seen, and how many numbers of each.
+        Number of visible items, and of features of each.
     objective, sign
         The metric that an episode is for, and 1 where more of it is better, else -1.
     """
@@ -80,7 +80,7 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
 
     @abstractmethod
     def features(self, load: LoadT, items: Sequence[int]) -> ArrayLike:
-        """Return what is seen of items that wait, shape ``(len(items), n_features)``."""
+        """Return the features of waiting items, shape ``(len(items), n_features)``."""
 
     def measure(self, trace: TraceT) -> Mapping[str, float]:
         """Return metrics of an episode, the objective among them; usually those of all tasks."""
@@ -120,7 +120,7 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
         return observation, reward, True, False, info
 
     def trace(self) -> TraceT:
-        """Return what happened in the episode that has ended.
+        """Return the trace of the episode that has ended.
 
         Raises
         ------

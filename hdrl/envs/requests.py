@@ -1,4 +1,4 @@
-"""What users ask a batch of environments for, checked."""
+"""Checks of users' arguments for a batch of environments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_choice(what: str, name: object, known: Collection[str]) -> None:
 
 
 def chosen_errors(errors: Iterable[str] | None, known: Collection[str], usual: Collection[str]) -> tuple[str, ...]:
-    """Return which errors of another program are reproduced.
+    """Return the names of the errors of another program that are reproduced.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def chosen_errors(errors: Iterable[str] | None, known: Collection[str], usual: C
 
 
 def rows_to_reset(mask: object, num_envs: int) -> NDArray[np.bool_]:
-    """Return which rows are to begin an episode.
+    """Return the mask of the rows that begin an episode.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def checked_count(name: str, value: object, *, or_else: str = "") -> int:
     value
         A whole number of at least 1.
     or_else
-        What else it could be, for the message.
+        Alternative value, for the message.
 
     Raises
     ------

@@ -24,12 +24,12 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.single import SingleEnv
 
 ROW_MASK = "row_mask"
-"""Where the row mask stands in the info: int8, shape ``(n_rows,)``, of a batch ``(num_envs, n_rows)``."""
+"""Key of the row mask in the info: int8, shape ``(n_rows,)``, of a batch ``(num_envs, n_rows)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """What the table looks like, and what can be chosen.
+    """Layout of the table, and the actions.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class RowLayout:
     low, high
         Bounds of all values.
     n_per_row
-        How many actions each row has: action ``k * n_rows + i`` is the ``k``-th of row ``i``.
+        Number of actions of each row: action ``k * n_rows + i`` is the ``k``-th of row ``i``.
     """
 
     n_rows: int
@@ -54,12 +54,12 @@ class RowLayout:
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return self.n_row_actions + len(self.extra_actions)
 
     @property
     def n_row_actions(self) -> int:
-        """How many actions belong to rows."""
+        """Number of actions that belong to rows."""
         return self.n_rows * self.n_per_row
 
     @property
@@ -128,7 +128,7 @@ class RowPickVectorEnv(NativeVectorEnv):
         self._row_masks = np.zeros((self.num_envs, layout.n_rows), dtype=np.int8)
 
     def row_masks(self) -> BoolArray:
-        """Return which rows hold something now, shape ``(num_envs, n_rows)``."""
+        """Return the mask of the filled rows, shape ``(num_envs, n_rows)``."""
         return np.not_equal(self._row_masks, 0)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
@@ -149,5 +149,5 @@ class RowPickEnv(SingleEnv):
         return self.batch.layout
 
     def row_mask(self) -> BoolArray:
-        """Return which rows hold something now, shape ``(n_rows,)``."""
+        """Return the mask of the filled rows, shape ``(n_rows,)``."""
         return np.asarray(self.batch.row_masks()[0])

@@ -24,7 +24,7 @@ except ImportError:
     raise MissingExtra("stable-baselines3 and sb3-contrib", "sb3") from None
 
 ILLEGAL = ("error", "nearest")
-"""What may happen to illegal actions."""
+"""Ways to treat illegal actions."""
 
 
 class NativeVecEnv(VecEnv):
@@ -129,8 +129,8 @@ def as_vec_env(env: NativeVectorEnv | IndexVectorEnv, *, illegal: str = "error")
     env
         A batch of ``gymnasium.make_vec("hdrl/...", num_envs=..., autoreset_mode="SameStep")``.
     illegal
-        What happens to illegal actions: ``"error"`` suits algorithms that know masks (MaskablePPO); ``"nearest"``
-        takes the nearest legal action, for those that do not (PPO, A2C, DQN).
+        Treatment of illegal actions: ``"error"`` suits algorithms that know masks (MaskablePPO); ``"nearest"`` takes
+        the nearest legal action, for those that do not (PPO, A2C, DQN).
 
     Raises
     ------

@@ -92,15 +92,15 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         return {name: info[name][0] for name in self.batch.mask_names}
 
     def trace(self) -> Any:
-        """Return what has happened in the last episode: see ``trace`` of the batch."""
+        """Return the trace of the last episode: see ``trace`` of the batch."""
         return self.batch.trace()  # type: ignore[attr-defined]  # settings' batches have it, others need not
 
     def action_masks(self) -> BoolArray:
-        """Return which actions are legal now, shape ``(n_actions,)``; the way of sb3-contrib."""
+        """Return the mask of legal actions, shape ``(n_actions,)``; the interface of sb3-contrib."""
         return np.asarray(self.batch.action_masks()[0])
 
     def state_dict(self) -> StateDict:
-        """Return all that is needed to continue from here: see `NativeVectorEnv.state_dict`."""
+        """Return the whole state: see `NativeVectorEnv.state_dict`."""
         return self.batch.state_dict()
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:

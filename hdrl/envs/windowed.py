@@ -12,7 +12,7 @@ from hdrl.trace.model import Load
 
 
 class Windowed:
-    """What a batch adds to `hdrl.envs.NativeVectorEnv` if its episodes are windows of loads."""
+    """Mixin for `hdrl.envs.NativeVectorEnv` if its episodes are windows of loads."""
 
     num_envs: int
     plan: EpisodePlan
@@ -26,17 +26,17 @@ class Windowed:
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
 
     def _next_window(self, row: int, episode: int, seed: int) -> Window:
-        """Return which items the next episode of a row holds, and note it."""
+        """Return the window of the next episode of a row, and record it."""
         window = self.plan.window(episode, seed)
         self._note_window(row, window)
         return window
 
     def _note_window(self, row: int, window: Window) -> None:
-        """Note which items the next episode of a row holds."""
+        """Record the window of the next episode of a row."""
         self._windows[row] = (window.workload, window.start, window.n_jobs)
 
     def window(self, row: int = 0) -> Window:
-        """Return which items the present episode of a row holds.
+        """Return the window of the present episode of a row.
 
         Raises
         ------

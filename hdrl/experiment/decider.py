@@ -1,4 +1,4 @@
-"""What decides in a simulation: a policy by name, a Python file, a model, or an agent that options describe."""
+"""Deciders of a simulation: a policy by name, a Python file, a model, or an agent that options describe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setti
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What information a decider has that others may lack."""
+    """Information that a decider has and others may lack."""
 
     sees_too_much: bool = False  # whether it sees what no scheduler sees, true run times for instance
     # on which items it was trained, as a model file says it; empty for what was not trained, or if unknown
@@ -26,11 +26,11 @@ class Knowledge:
     is_trained: bool = False  # whether it was trained at all
     # the environment of its training, which says what items are; ``None`` if there is none
     environment: EnvironmentSpec | None = None
-    averages: tuple[str, ...] = ()  # hashes of the model files of which it is the average; empty if it is none
+    averages: tuple[str, ...] = ()  # hashes of the averaged model files; empty if it is no average
 
 
 class Decider(Protocol):
-    """What decides in a simulation."""
+    """Decider of a simulation."""
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
@@ -42,7 +42,7 @@ class Decider(Protocol):
         """
 
     def knows(self) -> Knowledge:
-        """Return what information it has that others may lack."""
+        """Return the information that it has and others may lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class AgentDecider:
 
 
 def decider_of(plan: RunPlan) -> Decider:
-    """Return what decides in a run."""
+    """Return the decider of a run."""
     options, agent = plan.asked, plan.agent
     if agent.kind is AgentKind.POLICY:
         return PolicyDecider(plan.setting, agent.policy, agent.path, options)

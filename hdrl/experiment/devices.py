@@ -1,4 +1,4 @@
-"""How fast a device learns: DDPG on Pendulum, with the settings of a published comparison of devices.
+"""Learning speed of a device: DDPG on Pendulum, with the settings of a published comparison of devices.
 
 The unit is steps of the environment per second, each with one update of actor and critic. Networks are small and
 batches, too, so that what is measured is mostly how long it takes to start work on a device; that is the point: agents
@@ -51,7 +51,7 @@ PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpeed:
-    """How fast a device has learned."""
+    """Learning speed of a device."""
 
     # kind of device, and what it calls itself
     device: str
@@ -113,7 +113,7 @@ def measure_device(
 
 
 def compared(speeds: Sequence[DeviceSpeed]) -> list[tuple[str, str, float]]:
-    """Return what was measured and what was published: kind of device, name, steps per second; fastest first."""
+    """Return measured and published speeds: kind of device, name, steps per second; fastest first."""
     ours = [(one.device, one.name, one.steady_per_s) for one in speeds]
     theirs = [(kind, f"{name} (published)", rate) for name, (rate, kind) in PUBLISHED.items()]
     return sorted([*ours, *theirs], key=lambda row: -row[2])

@@ -55,7 +55,7 @@ class SingleRun:
 
     @property
     def n_dropped(self) -> int:
-        """How many rows of the workload were left out."""
+        """Number of rows of the workload that were left out."""
         return sum(self.dropped.values())
 
 
@@ -68,11 +68,11 @@ class RunResult:
     folder
         Its folder.
     plan
-        What it was, that of its last run if there are several.
+        Its plan, that of its last run if there are several.
     runs
         Its runs; none if a training was stopped before its end.
     training
-        What the training has come to; ``None`` if nothing was trained.
+        Result of the training; ``None`` if nothing was trained.
     """
 
     folder: Path
@@ -97,7 +97,7 @@ def run_experiment(
     on: str = "local",
     hdeeprm_model: bool = False,
 ) -> RunResult:
-    """Run an experiment and write what came of it into a new folder.
+    """Run an experiment and write its results into a new folder.
 
     The folder of a single run holds Batsim's files, ``overutilizations.json``, ``metrics.json``, the options
     (``options.resolved.json``), where the result comes from (``provenance.json``), and the only file that differs
@@ -115,7 +115,7 @@ def run_experiment(
     resumes
         Whether to resume the training in the folder.
     on
-        Where several workers of a training live: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
+        Location of several workers of a training: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
     hdeeprm_model
         Whether ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
 
@@ -146,7 +146,7 @@ def run_experiment(
 
 
 def _check_untrained(out: Path, *, resumes: bool, on: str, hdeeprm_model: bool) -> None:
-    """Refuse what is for trainings where nothing is trained."""
+    """Refuse options of trainings where nothing is trained."""
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
     if hdeeprm_model:
@@ -191,7 +191,7 @@ def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun
 
 
 def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any) -> tuple[list[SingleRun], Trained]:
-    """Train, simulate what came of it, and write the folder; ``choices`` are those of `TrainingRun`."""
+    """Train, simulate the trained agent, and write the folder; ``choices`` are those of `TrainingRun`."""
     out = plan.out
     with insights(plan.asked.log_level, out):
         with announcing(progress.message):
@@ -223,12 +223,12 @@ def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any)
 
 
 def _count(n: Any, things: str) -> str:
-    """Return how many there are; names of machines' facts are plural."""
+    """Return a number with its noun; names of machines' facts are plural."""
     return f"{n:,} {things.removesuffix('s') if n == 1 else things}"
 
 
 def _announce(plan: RunPlan, doing: str, progress: Progress) -> None:
-    """Say what is going to be simulated, how much work that is, and whether it is less than the options ask for."""
+    """Announce the simulation, its size, and whether it is smaller than the options ask for."""
     machine, load = plan.machine, plan.load
     missed = plan.asked.unmet(load.n_items)
     if missed is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from hdrl.base.errors import OutputError
 
 _PROBED_S = 0.2
-"""How long a look at a lock (`is_held`) may take, which holds it for a moment: `lock` tries again after that."""
+"""Longest time that a look at a lock (`is_held`) may hold it, in seconds: `lock` tries again after that."""
 
 
 def try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool | None:

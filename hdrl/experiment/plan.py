@@ -1,4 +1,4 @@
-"""What an experiment or a comparison asks for, resolved once: in which setting, what is simulated, and what decides."""
+"""Plan of an experiment or a comparison, resolved once: its setting, its inputs, and its deciders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOWHERE = Path()
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Asked]):
-    """What is simulated, and where the results go.
+    """Inputs of a simulation, and the folder of its results.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Plan(Generic[Asked]):
     setting
         Their setting.
     machine, loads
-        What is simulated.
+        Inputs of the simulation.
     out
         The folder of the results.
     """
@@ -57,14 +57,14 @@ class RunPlan(Plan[OptionsFile]):
     Attributes
     ----------
     agent
-        What decides or learns; its Python file has been run, and is not run again.
+        Agent that decides or learns; its Python file has been run, and is not run again.
     """
 
     agent: AgentChoice
 
     @property
     def trains(self) -> bool:
-        """Whether the agent learns."""
+        """True if the agent learns."""
         return self.agent.kind is not AgentKind.POLICY and self.asked.agent_options.run == "train"
 
 
@@ -88,7 +88,7 @@ def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
 
 
 def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
-    """Return what makes loads."""
+    """Return the generator of loads."""
     if not isinstance(setting.inputs, LoadGenerator):
         raise OptionsError(f"{sweep.where}: setting {setting.name} generates no loads: leave out loads")
     return setting.inputs

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.setting import Load
 
 ItemFingerprints = NDArray[np.int64]
-"""What each item is, as one number, in the order of release: equal items have equal marks."""
+"""Fingerprint of each item, as one number, in the order of release: equal items have equal fingerprints."""
 
 Runs = NDArray[np.uint64]
 """Hashes of runs of items, each once, ascending."""

@@ -66,12 +66,12 @@ TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE = "tune.json", "recommend
 JUDGED, PAGE_FILE, UNTRAINED_FILE = "judged", "report.html", "untrained.pt"
 
 FILES = (TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE, UNTRAINED_FILE, PAGE_FILE)
-"""What a tuning writes besides its trainings and comparisons; `launcher.tune` makes the page."""
+"""Files that a tuning writes besides its trainings and comparisons; `launcher.tune` makes the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """What is tuned.
+    """Subject and budget of a tuning.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class TuneRequest:
     minutes
         For which time on two cores the budget is made.
     n_seeds, seed
-        How many trainings are averaged (``None``: as many as fit), and the seed of the first.
+        Number of averaged trainings (``None``: as many as fit), and the seed of the first.
     """
 
     log: str
@@ -94,7 +94,7 @@ class TuneRequest:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a request comes to on its log.
+    """Size of a tuning on its log.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Budget:
     length, n_windows
         Jobs of a window, and the windows of the last part.
     n_seeds, n_generations
-        How many trainings, and the generations of each.
+        Numbers of trainings, and of generations of each.
     choosing
         Shares of the log between which windows choose the best classic policy.
     n_simulated
@@ -120,7 +120,7 @@ class Budget:
 
     @property
     def estimated_s(self) -> float:
-        """About how long it takes two cores."""
+        """Estimated time on two cores, in seconds."""
         return STARTING_S + self.n_simulated / SIMULATED_PER_S
 
 
@@ -159,7 +159,7 @@ def budget_of(request: TuneRequest, n_jobs: int) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came of a tuning.
+    """Result of a tuning.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Tuned:
     comparisons
         The tables of the last part by their baseline: every policy that is simpler than another one.
     command
-        What runs the winner, from the folder.
+        Command that runs the winner, from the folder.
     """
 
     folder: Path
@@ -310,7 +310,7 @@ def _train(
     """Evolve once, or find that it was done; ``None`` if it was stopped."""
     folder = out / "models" / str(seed)
     model = folder / "model.pt"
-    if (folder / "timing.json").is_file() and model.is_file():  # what a training writes last
+    if (folder / "timing.json").is_file() and model.is_file():  # the last file of a training
         return model
     # The model plays what was looked at: what judges is left alone.
     learning = _learning(reference) | {
@@ -339,7 +339,7 @@ def _options(request: TuneRequest) -> dict[str, Any]:
 
 
 def _learning(reference: str) -> dict[str, Any]:
-    """Return what evolves: the form of the shipped weights, against the best classic policy."""
+    """Return the options of the evolution: the form of the shipped weights, against the best classic policy."""
     return {
         "environment": "job_index",
         "algorithm": "cma_es",
@@ -354,7 +354,7 @@ def _learning(reference: str) -> dict[str, Any]:
 
 
 def recommend(ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
-    """Return what won: the simplest policy, unless another is shown to be better, and no tail of it to be worse.
+    """Return the winner: the simplest policy, unless another is shown to be better, and no tail of it to be worse.
 
     - ``ranked``: policies, the simplest first.
     - ``tables``: for each but the last, the table whose ratios refer to it.

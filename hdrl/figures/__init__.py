@@ -1,1 +1,1 @@
-"""What settings offer to look at, and the drawing that their pictures share; nothing here refers to a setting."""
+"""Figures that settings offer, and the drawing that they share; nothing here refers to a setting."""

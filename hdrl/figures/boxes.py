@@ -1,4 +1,4 @@
-"""How groups of items fared: boxes side by side."""
+"""Results of groups of items: boxes side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which share of the items is not above which value."""
+"""Cumulative distribution: the share of items that are not above each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting offers to look at: its figures, and its runs as pictures and reports need them.
+"""Figures of a setting, and its runs as pictures and reports need them.
 
 Nothing here draws, and nothing here refers to a setting. `hdrl.report` draws whatever is offered in this form.
 """
@@ -25,7 +25,7 @@ class OnPage:
     """A place of a figure on the page of a report."""
 
     tab: str  # title of the tab that it stands on; figures of one tab follow each other
-    title: str  # what stands above it
+    title: str  # its heading
     # describes what the picture shows, for readers who cannot see it; it gets the names of the runs on the page, and
     # what is drawn
     describe: Callable[[Sequence[str], Sequence[Any]], str] | None = None
@@ -37,17 +37,17 @@ class Figure:
     """A kind of picture."""
 
     name: str  # its name, as ``hdrl plot`` takes it
-    help: str  # what it shows, in a line
+    help: str  # its description, in a line
     # draws it: ``draw(runs, ax=None, **choices)`` returns a figure of matplotlib. By ``reads``, ``runs`` are a list of
     # the ``data`` of runs (`Run`), of the runs, or of folders of trainings, or the folder of a comparison. One with a
     # place on a page also takes ``positions``: for each run its position among all of the page, for its colour
     draw: Callable[..., Any]
-    reads: Literal["runs", "metrics", "trainings", "comparison"] = "runs"  # what it is made of
-    max_runs: int = 16  # how many runs or trainings it can show
+    reads: Literal["runs", "metrics", "trainings", "comparison"] = "runs"  # inputs of the figure
+    max_runs: int = 16  # largest number of runs or trainings that it can show
     # the options that it takes by name, with the values that they may have; none means any
     choices: Mapping[str, Collection[str]] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()  # files of which a folder must hold at least one; empty if every run can be drawn
-    on_page: tuple[OnPage, ...] = ()  # where it stands in a report
+    needs: tuple[str, ...] = ()  # files; a folder must hold one of them; empty if every run can be drawn
+    on_page: tuple[OnPage, ...] = ()  # its places in a report
 
 
 def by_name(*figures: Figure) -> Mapping[str, Figure]:
@@ -59,8 +59,8 @@ def by_name(*figures: Figure) -> Mapping[str, Figure]:
 class ItemNumber:
     """A number of each item of a schedule, which colours can show."""
 
-    title: str  # what it is: ``"the waiting time"``
-    words: str  # how an item words it: ``"waited {}"``
+    title: str  # its name: ``"the waiting time"``
+    words: str  # its words for an item: ``"waited {}"``
     unit: str  # ``"s"`` for seconds, else empty
     values: NDArray[np.float64]  # the numbers, not negative, shape ``(n_items,)``
 
@@ -76,14 +76,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChart:
-    """Which item had which units when: a Gantt chart to zoom in."""
+    """Units of each item over time: a Gantt chart to zoom in."""
 
-    # what an item and a unit are, in the singular
+    # names of an item and of a unit, in the singular
     item_word: str
     unit_word: str
-    n_units: int  # how many units there are
+    n_units: int  # number of units
     ids: Sequence[str]  # name of each item
-    # when each item had its units, shape ``(n_items,)``
+    # span in which each item had its units, shape ``(n_items,)``
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     numbers: tuple[ItemNumber, ...]  # numbers of the items that colours can show
@@ -97,7 +97,7 @@ class ScheduleChart:
 
 
 class Drawn(Protocol):
-    """What every picture asks of a run."""
+    """Attributes of a run that every picture needs."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Drawn(Protocol):
 
     @property
     def policy(self) -> str | None:
-        """What decided; ``None`` if unknown."""
+        """Policy that decided; ``None`` if unknown."""
 
     @property
     def span_s(self) -> tuple[float, float]:
@@ -117,24 +117,24 @@ class Run:
     """A run as reports need it, whatever its setting."""
 
     name: str  # its name: that of its folder unless another was given
-    folder: Path  # where it was read
-    policy: str | None  # what decided; ``None`` if unknown
+    folder: Path  # folder from which it was read
+    policy: str | None  # policy that decided; ``None`` if unknown
     # names of what was run and on what; ``None`` if unknown
     workload: str | None
     platform: str | None
     metrics: Mapping[str, float]  # its metrics by name; NaN where one has no value
-    n_items: int | None  # how many items it had to run; ``None`` if unknown
+    n_items: int | None  # number of items that it had to run; ``None`` if unknown
     # the resolved options, and where the results come from; empty where the folder does not say
     options: Mapping[str, Any]
     provenance: Mapping[str, Any]
-    data: Any  # what the figures of its setting draw: a `Drawn`
-    # what those of the metrics mean that only some runs of the setting have
+    data: Any  # data for the figures of its setting: a `Drawn`
+    # definitions of the metrics that only some runs of the setting have
     own_infos: Mapping[str, MetricInfo] = field(default_factory=dict)
     # numbers that say what was run, by name: how many units, items,
     facts: Mapping[str, float] = field(default_factory=dict)
-    # what runs must have in common for their numbers to be compared: by name, in the plural
+    # properties that runs must share for their numbers to be compared: by name, in the plural
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    # what would mislead a reader of its numbers: sentences about "the run", by kind
+    # cautions for readers of its numbers: sentences about "the run", by kind
     cautions: Mapping[str, str] = field(default_factory=dict)
     schedule: Callable[[], ScheduleChart | None] = lambda: (
         None

@@ -65,7 +65,7 @@ def get_nested_text(value: Any, *keys: str) -> str | None:
 
 
 def get_nested(value: Any, *keys: str) -> Any:
-    """Return what stands in blocks within blocks under some keys; ``None`` where there is no such block or key."""
+    """Return the value in nested blocks under some keys; ``None`` where there is no such block or key."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

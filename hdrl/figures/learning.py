@@ -1,4 +1,4 @@
-"""What happened while an agent learnt, one number after the other."""
+"""Progress of training, one number after the other."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ MAX_LINES = 8
 def action_preferences(
     folders: object, ax: Axes | None = None, *, names_of: Callable[[Path], Sequence[str]] | None = None
 ) -> Figure:
-    """Draw how probable each action was at the first decision of each run of a training."""
+    """Draw the probability of each action at the first decision of each run of a training."""
     paths = as_folders(folders)
     if len(paths) != 1:
         raise OptionsError(f"action_preferences shows one training, not {len(paths)}")

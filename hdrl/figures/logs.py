@@ -1,4 +1,4 @@
-"""What the folder of a training says of it: losses, rewards and probabilities of actions.
+"""Logs in the folder of a training: losses, rewards and probabilities of actions.
 
 The files have HDeepRM's names and forms: a number per line, and ``probs.json``; ``training.csv`` holds a column per
 quantity besides.
@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 class LearningLog:
     """Numbers that a training leaves, one after the other."""
 
-    name: str  # what they are, in the plural
+    name: str  # name of the quantity, in the plural
     file: str  # the file with a number per line
     # table and column of a training that still runs, or was cut off, before it wrote that file
     table: str
@@ -32,7 +32,7 @@ class LearningLog:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Files of which one is needed."""
+        """Alternative files; one is needed."""
         return self.file, self.table
 
 
@@ -41,7 +41,7 @@ REWARDS = LearningLog("rewards", "rewards.log", "episodes.csv", "return")
 
 PROBABILITIES_FILE = "probs.json"
 PROBABILITY = "probability."
-"""How the columns of ``training.csv`` begin that hold the probability of an action."""
+"""Prefix of the columns of ``training.csv`` that hold the probability of an action."""
 
 
 def learning_log(folder: str | Path, log: LearningLog) -> FloatArray:
@@ -94,7 +94,7 @@ def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, 
 
 
 def action_probabilities(folder: str | Path) -> tuple[FloatArray, list[str]]:
-    """Return how probable each action was at the first decision, ``(n_actions, n_updates)``, and their names."""
+    """Return the probability of each action at the first decision, ``(n_actions, n_updates)``, and their names."""
     folder = Path(folder)
     if (folder / "training.csv").is_file():
         table = training_table(folder)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MISSING = "\N{EN DASH}"
-"""What stands where a number does not exist."""
+"""Text in place of a missing number."""
 
 _LADDERS: dict[str, tuple[tuple[float, float, str], ...]] = {
     # From this size on: divide by, unit.
@@ -33,16 +33,16 @@ _LADDERS: dict[str, tuple[tuple[float, float, str], ...]] = {
 }
 
 _SHARES = ("utilization", "_rate", "_share")
-"""How the names of metrics end that are shares of a whole, shown in percent."""
+"""Suffixes of metrics that are shares of a whole, shown in percent."""
 
 _TIME_UNITS = ((400.0, 1.0, "s"), (4 * 3600.0, 60.0, "min"), (5 * 86400.0, 3600.0, "h"), (math.inf, 86400.0, "days"))
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the numbers of one row are written."""
+    """Format of the numbers of one row."""
 
-    divisor: float  # what the numbers are divided by first
+    divisor: float  # divisor of the numbers
     unit: str  # the unit then, empty for pure numbers
     decimals: int  # digits after the point
 
@@ -62,7 +62,7 @@ class Form:
 
 
 def metric_form(metric: str, info: MetricInfo | None, values: Iterable[float | None]) -> Form:
-    """Return how to write values of one metric side by side."""
+    """Return the format for values of one metric side by side."""
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     if metric.endswith(_SHARES) and (info is None or info.unit == "1"):
         return Form(0.01, "%", 1)

@@ -28,7 +28,7 @@ N_BINS = 300
 """Bins of a long run: as many as the eye can tell apart."""
 
 N_BINS_TOGETHER = 120
-"""Bins of several long runs over each other, of which only means are shown."""
+"""Number of bins of several long runs over each other; only their means are shown."""
 
 MAX_STEPS = 600
 """Up to this many steps the function is drawn as it is."""

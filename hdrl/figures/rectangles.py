@@ -43,11 +43,11 @@ def draw_rectangles(
     palette
         Red, green and blue of each colour from 0 to 1, shape ``(n_colours, 3)``.
     n_parts
-        How many axes share the height of the figure.
+        Number of axes that share the height of the figure.
     borders
         Whether shapes have white borders.
     min_opacity
-        How opaque at least a pixel of the image is that something covers: what is rare must not vanish.
+        Least opacity of a covered pixel of the image: rare things must not vanish.
     """
     if len(colour) <= MAX_SHAPES:
         _shapes(ax, x, y, palette[colour], borders=borders)
@@ -88,7 +88,7 @@ def coverage(
     *,
     extent: Extent | None = None,
 ) -> FloatArray:
-    """Return how much of each pixel rectangles cover: the exact area, however small.
+    """Return the share of each pixel that rectangles cover: the exact area, however small.
 
     The overlap of an interval with the pixels of a line is a running sum of four numbers, two at either end; the area
     that a rectangle covers is the product of that for both axes. So a rectangle costs sixteen numbers whatever its
@@ -101,13 +101,13 @@ def coverage(
     layer
         In which of several pictures each rectangle is, shape ``(n,)``; in the only one by default.
     extent
-        What lies at the left and the right end of the picture, and at its first and last row; a first end may be
+        Coordinates of the left and the right end of the picture, and of its first and last row; a first end may be
         above the last. Pixels from 0 on by default.
 
     Returns
     -------
     FloatArray
-        The covered area of each pixel, of which the whole is 1; shape ``(n_layers, rows, columns)``.
+        The covered share of each pixel's area; shape ``(n_layers, rows, columns)``.
     """
     n_rows, n_columns = shape
     ends_x, ends_y = extent or ((0.0, n_columns), (0.0, n_rows))
@@ -123,7 +123,7 @@ def coverage(
     np.cumsum(result, axis=1, out=result)
     np.cumsum(result, axis=2, out=result)
     picture = result[:, :n_rows, :n_columns]
-    picture[np.abs(picture) < 1e-9] = 0.0  # what rounding leaves of a sum that is zero
+    picture[np.abs(picture) < 1e-9] = 0.0  # rounding errors of a sum that is zero
     return picture
 
 
@@ -163,7 +163,7 @@ def painted(
     palette
         Red, green and blue of each colour from 0 to 1, shape ``(n_colours, 3)``.
     extent
-        What lies at the ends of the picture, as in `coverage`.
+        Coordinates of the ends of the picture, as in `coverage`.
 
     Returns
     -------

@@ -40,7 +40,7 @@ class StepFunction:
         return float(np.sum(self.values * np.diff(self.edges_s))) / span_s
 
     def binned(self, n_bins: int, span_s: tuple[float, float] | None = None) -> Bins:
-        """Return what a picture of some width can show of it; peaks and means are kept exactly.
+        """Return its values for a picture of some width; peaks and means are kept exactly.
 
         Outside of its dates the function is 0. ``span_s`` is all of it by default.
         """

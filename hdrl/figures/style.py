@@ -1,4 +1,4 @@
-"""How pictures look: colours that everybody can tell apart, titles, axes of time, and files that appear whole.
+"""Style of pictures: colours that everybody can tell apart, titles, axes of time, and files that appear whole.
 
 Nothing here touches the state of ``matplotlib.pyplot``, or changes its settings for longer than it draws. Pictures do
 not depend on the user's ``matplotlibrc``.
@@ -43,7 +43,7 @@ WIDTH_IN, HEIGHT_IN = 10.0, 4.6
 MAX_LABEL = 40
 
 FACTS, NAMES = "facts", "names"
-"""What marks the line below a title, and a legend of runs: a page shows both next to the picture, not in it."""
+"""Marks of the line below a title, and of a legend of runs: a page shows both next to the picture, not in it."""
 
 
 def require_matplotlib() -> None:
@@ -72,7 +72,7 @@ def default_look(**settings: object) -> Iterator[None]:
     Parameters
     ----------
     **settings
-        What differs from the defaults; two underscores stand for a dot.
+        Changes of the defaults; two underscores stand for a dot.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _wide_fonts() -> list[str]:
 def canvas(
     ax: Axes | None, n_rows: int = 1, n_columns: int = 1, *, size_in: tuple[float, float] = (WIDTH_IN, HEIGHT_IN)
 ) -> tuple[Figure, list[Axes]]:
-    """Return where to draw: the given axes, or those of a new figure.
+    """Return a figure and its axes: the given ones, or new ones.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def verbatim(text: str) -> str:
 
 
 def run_label(run: Drawn, runs: Sequence[Drawn]) -> str:
-    """Return what the legend calls a run: its name, and its policy where that differs between the runs."""
+    """Return the label of a run in the legend: its name, and its policy where that differs between the runs."""
     policy = run.policy
     if policy and policy not in run.name and len({other.policy for other in runs}) > 1:
         return verbatim(shortened(f"{run.name} ({policy})"))
@@ -295,7 +295,7 @@ def save(figure: Figure, path: str | Path) -> None:
     picture = io.BytesIO()
     with (
         default_look(svg__hashsalt="hdrl", svg__fonttype="none", pdf__fonttype=42),
-        np.errstate(all="ignore"),  # what is off the scale is not drawn
+        np.errstate(all="ignore"),  # values off the scale are not drawn
     ):
         figure.savefig(picture, format=chosen, dpi=DPI, metadata=undated)
     with atomic_write_bytes(path) as out:

@@ -27,7 +27,7 @@ class TableRun:
 
     name: str
     policy: str | None  # ``None`` if unknown
-    n_units: int  # units of the machine, as far as they were used
+    n_units: int  # units of the machine that were used
     # see `hdrl.trace.Trace`
     tasks: NDArray[np.void]
     stays: NDArray[np.void]
@@ -115,13 +115,13 @@ def _busy(run: TableRun) -> StepFunction:
 
 
 def queue_size(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
-    """Draw how many tasks wait over time."""
+    """Draw the number of waiting tasks over time."""
     steps = [_waiting(run) for run in runs]
     return over_time(runs, steps, title="Queue", quantity="waiting jobs", positions=positions, ax=ax)
 
 
 def busy_units(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
-    """Draw how many units are held over time."""
+    """Draw the number of held units over time."""
     steps = [_busy(run) for run in runs]
     return over_time(runs, steps, title="Units in use", quantity="units in use", positions=positions, ax=ax)
 
@@ -130,4 +130,4 @@ TABLE_FIGURES = by_name(
     Figure("queue_size", "waiting jobs over time", queue_size, on_page=(OnPage("Over time", "Queue"),)),
     Figure("busy_units", "units in use over time", busy_units, on_page=(OnPage("Over time", "Units in use"),)),
 )
-"""What can be drawn of every run that is written as tables."""
+"""Figures of every run that is written as tables."""

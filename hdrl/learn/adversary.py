@@ -120,7 +120,7 @@ class Adversary:
         return loss.detach()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that it needs to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),

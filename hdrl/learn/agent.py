@@ -1,4 +1,4 @@
-"""What an agent is to the training loop: it acts, it learns from a batch, and its state can be saved.
+"""The interface of an agent for the training loop: it acts, it learns from a batch, and its state can be saved.
 
 ::
 
@@ -32,14 +32,14 @@ from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 
 
 class Acted(NamedTuple):
-    """What an agent chose.
+    """Choice of an agent.
 
     Attributes
     ----------
     actions
         Shape ``(n,)``, int64; of a Box, shape ``(n, n_actions)``, floating point.
     stored
-        What the algorithm wants to find in its batch again, by name; the first axis of each is ``n``.
+        Values that the algorithm needs in its batch again, by name; the first axis of each is ``n``.
     """
 
     actions: Tensor
@@ -93,10 +93,10 @@ class Agent(abc.ABC):
     config, generator
         As given.
     device
-        Where the networks are. What `act`, `learn` and `probabilities` are given lies there, and so may what they
-        return; the generator stays on the CPU.
+        Device of the networks. The arguments of `act`, `learn` and `probabilities` lie there, and so may their results;
+        the generator stays on the CPU.
     n_updates
-        How often `learn` was called.
+        Number of calls of `learn`.
     listener
         Is called at its decisions and after it has learned; ``None``: there is none.
 
@@ -110,16 +110,17 @@ class Agent(abc.ABC):
     listener: Listener | None = None
     device: torch.device = CPU
     takes_box: ClassVar[bool] = False
-    """Whether its actions are the numbers of a Box, instead of one of several."""
+    """True if its actions are the numbers of a Box, instead of one of several."""
     n_gradients: ClassVar[Literal["none", "one", "many"]] = "none"
-    """How many gradients `gradients` gives for a batch, which decides how several workers can share the learning."""
+    """Number of gradients that `gradients` yields for a batch, which decides how several workers can share the
+    learning."""
     shares_rows: ClassVar[bool] = False
-    """Whether several workers share its environments and nothing else, since it has no gradients."""
+    """True if several workers share its environments and nothing else, since it has no gradients."""
     computes_on: ClassVar[Literal["cpu", "any"]] = "any"
     """On which devices it can learn."""
     is_portable: ClassVar[bool] = False
-    """Whether what it computes beside its networks has the same bits on every processor: it uses
-    `hdrl.learn.portable`. A class that derives from another says so again, or it does not hold."""
+    """True if its computations beside its networks have the same bits on every processor: it uses
+    `hdrl.learn.portable`. A subclass must set it again, or it does not hold."""
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class Agent(abc.ABC):
         observations
             Shape ``(n, *observation_shape)``, float32.
         mask
-            Which actions are legal, shape ``(n, n_actions)``, bool, at least one in each row; ``None``: all of them.
+            Mask of the legal actions, shape ``(n, n_actions)``, bool, at least one in each row; ``None``: all of them.
         explore
             Whether to choose as in training; else the best action.
         """
@@ -197,7 +198,7 @@ class Agent(abc.ABC):
         """Return a new memory of the kind that this agent learns from, for ``n_envs`` environments in step."""
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is while training, shape ``(n, n_actions)``; each row sums to 1.
+        """Return the probability of each action while training, shape ``(n, n_actions)``; each row sums to 1.
 
         Raise LearningError if the agent cannot compute them.
         """
@@ -214,7 +215,7 @@ class Agent(abc.ABC):
         yield
 
     def latest_probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action was in the choice just made, shape ``(n, n_actions)``.
+        """Return the probability of each action in the choice just made, shape ``(n, n_actions)``.
 
         Raise LearningError if the agent does not choose by probabilities.
         """
@@ -243,7 +244,7 @@ class Agent(abc.ABC):
             optimizer.load_state_dict(optimizer.state_dict())  # which puts its state where the weights are
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the agent needs to continue: weights, optimisers, counters, generator.
+        """Return the whole state of the agent: weights, optimisers, counters, generator.
 
         It holds tensors, numbers, texts, lists and dictionaries alone.
         """

@@ -44,11 +44,11 @@ class Checkpoint:
     config
         Its settings, as JSON.
     observation_space, action_space
-        What it was made for, as JSON (`hdrl.learn.spaces.space_as_json`).
+        Spaces of the agent, as JSON (`hdrl.learn.spaces.space_as_json`).
     agent
         What `hdrl.learn.agent.Agent.state_dict` returned.
     environment
-        What it was trained on, as JSON: for instance ``{"id": "hdrl/JobPick-v0", "arguments": {...}}``.
+        Environment of the training, as JSON: for instance ``{"id": "hdrl/JobPick-v0", "arguments": {...}}``.
     training
         What `hdrl.learn.train.Trainer.state_dict` returned, without the agent; empty in a model that is only to be
         used.
@@ -73,7 +73,7 @@ class Checkpoint:
         return space_from_json(self.observation_space), space_from_json(self.action_space)
 
     def training_state(self) -> dict[str, Any]:
-        """Return what `hdrl.learn.train.Trainer.load_state_dict` takes.
+        """Return the state for `hdrl.learn.train.Trainer.load_state_dict`.
 
         Raise LearningError if the file holds a model without its training.
         """
@@ -90,12 +90,12 @@ def checkpoint_of(
     training: Mapping[str, Any] | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Return what a model file of an agent holds.
+    """Return the contents of a model file of an agent.
 
     Parameters
     ----------
     algorithm
-        What its class is found by.
+        Name by which its class is found.
     training
         What `hdrl.learn.train.Trainer.state_dict` returned; ``None``: the training cannot be resumed.
     notes
@@ -114,7 +114,7 @@ def checkpoint_of(
 
 
 class _Header(BaseModel):
-    """What a model file says of itself."""
+    """Header of a model file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -204,7 +204,7 @@ def _read(path: Path) -> Any:
 
 
 def read_tensors(data: bytes, path: Path) -> Any:
-    """Return what ``torch.save`` wrote; nothing in it is run.
+    """Return the contents of a file of ``torch.save``; nothing in it is run.
 
     Raise ReadError if they are damaged, or hold anything but tensors, numbers, texts, lists and dictionaries.
 
@@ -224,7 +224,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
 
 
 def _check_unpacked(data: bytes, path: Path) -> None:
-    """Refuse what would grow while it is read: ``torch.save`` compresses nothing."""
+    """Refuse files that would grow while they are read: ``torch.save`` compresses nothing."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             parts = file.infolist()

@@ -1,4 +1,4 @@
-"""What agents answer, checked where it enters the loop: a mistake of an agent is one line that names its place."""
+"""Checks of the results of agents: a mistake of an agent gives one line that names its place."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hdrl.learn.memory import Memory
 from hdrl.learn.replay import Transitions
 
 Calls = Mapping[str, tuple[int, tuple[str, ...]]]
-"""How methods are called, by name: the number of arguments by place, and the names of the others."""
+"""Signatures of methods, by name: the number of positional arguments, and the names of the others."""
 
 _CALLS: Calls = {"act": (2, ("explore",)), "learn": (1, ()), "memory": (1, ())}
 _ATTRIBUTES = ("observation_space", "action_space", "n_actions", "config")
 
 
 def place_of(agent: object, method: str) -> str:
-    """Return where a method of an object is defined and what it is called, for messages: ``mine.py:12: Mine.act``."""
+    """Return the place and the name of a method of an object, for messages: ``mine.py:12: Mine.act``."""
     name = f"{type(agent).__name__}.{method}"
     function = getattr(type(agent), method, None)
     code = None if function is None else getattr(inspect.unwrap(function), "__code__", None)
@@ -129,7 +129,7 @@ def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[
 
 
 def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | None) -> list[float]:
-    """Return how likely each action is in the first of some environments; raise AgentError for anything else."""
+    """Return the probability of each action in the first of some environments; raise AgentError for anything else."""
     with torch.no_grad():
         returned = agent.probabilities(*moved((observations, mask), agent.device))
     if not isinstance(returned, Tensor) or returned.ndim != 2 or len(returned) != len(observations):

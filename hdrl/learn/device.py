@@ -1,4 +1,4 @@
-"""Where networks compute: devices by name, and getting what is learned from to them.
+"""Devices for networks: their names, and moving training data to them.
 
 Random numbers come from the generators of the CPU wherever the networks are, so that a seed means the same everywhere.
 Environments, memories and model files stay on the CPU, too.
@@ -46,7 +46,7 @@ def find_device(name: str, where: str = "device") -> torch.device:
 
 
 def name_of(device: torch.device) -> str:
-    """Return what a device is called: its kind, and for CUDA the model."""
+    """Return the name of a device: its kind, and for CUDA the model."""
     return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
 
 

@@ -1,4 +1,4 @@
-"""Drawing by exponential random numbers, of which only those are computed that may decide.
+"""Drawing by exponential random numbers; only those that may decide are computed.
 
 What is drawn, and where the generator is afterwards, are the same to the bit as with all of them
 (`draw_by_all`), and on every processor. An action that is impossible passes over its random number, and the logarithm

@@ -1,4 +1,4 @@
-"""How good an agent is: episodes played with its best actions."""
+"""Evaluation of an agent: episodes played with its best actions."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Generation(Memory):
-    """Remembers what the candidates of one generation were worth."""
+    """Memory of the losses of the candidates of one generation."""
 
     def __init__(self) -> None:
         self._losses: Floats | None = None
@@ -60,7 +60,7 @@ class Generation(Memory):
 
 
 class Strategy(abc.ABC):
-    """How candidates are drawn around a mean, and how the mean moves."""
+    """Distribution of candidates around a mean, and the update of the mean."""
 
     mean: Floats
     """Shape ``(n_weights,)``."""
@@ -119,7 +119,7 @@ class EvolutionAgent(Agent):
         """Return a new strategy with ``population`` candidates in a generation; raise LearningError for too few."""
 
     def memory(self, n_envs: int) -> Memory:
-        """Return what gathers the losses of a generation: one candidate for each environment.
+        """Return the memory of the losses of a generation: one candidate for each environment.
 
         Raise LearningError for fewer than four environments, or an odd number.
         """

@@ -45,7 +45,7 @@ class GlobalRng:
         _set(self._state)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the generators are, as tensors, numbers and lists."""
+        """Return the states of the generators, as tensors, numbers and lists."""
         kind, keys, position, has_gauss, gauss = self._state["numpy"]
         version, numbers, next_gauss = self._state["python"]
         return {

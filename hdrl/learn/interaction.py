@@ -40,9 +40,9 @@ class Interaction:
     Attributes
     ----------
     observations
-        What is seen now, shape ``(num_envs, *observation_shape)``, float32. Valid until the next step.
+        Present observations, shape ``(num_envs, *observation_shape)``, float32. Valid until the next step.
     mask
-        Which actions are legal now, shape ``(num_envs, n_actions)``, bool, at least one in each row; or ``None``: all.
+        Mask of the legal actions, shape ``(num_envs, n_actions)``, bool, at least one in each row; or ``None``: all.
     episodes
         Episodes that have ended since the list was emptied, in the order of time, then of environments.
 
@@ -104,7 +104,7 @@ class Interaction:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the episodes are, with the state of the environments if they offer it (``state_dict()``)."""
+        """Return the state of the episodes, and of the environments if they offer it (``state_dict()``)."""
         offered = getattr(self.envs, "state_dict", None)
         return {
             "observations": self.observations.clone(),
@@ -182,7 +182,7 @@ class Interaction:
 
 
 def _episode_of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """Return what ``infos["results"]`` says of one environment, as plain numbers."""
+    """Return the entries of ``infos["results"]`` for one environment, as plain numbers."""
     results = infos.get("results")
     if not isinstance(results, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""What was learned for each of several configurations of a load: the agent of the nearest one decides.
+"""Agents trained for several configurations of a load: the agent of the nearest one decides.
 
 A configuration is a place among others, a point: the logarithms of its periods, for instance. In a model file the
 points and what was learned for each stand beside the weights of the agent that learned last.

@@ -1,4 +1,4 @@
-"""What remembers the steps between two calls of an agent's ``learn``."""
+"""Memories of the steps between two calls of an agent's ``learn``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Finals:
     Attributes
     ----------
     rows
-        Which environments, shape ``(k,)``, int64.
+        Indices of the environments, shape ``(k,)``, int64.
     observations
         Shape ``(k, *observation_shape)``, float32.
     masks
@@ -31,7 +31,7 @@ class Finals:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one step of a batch of ``n`` environments led to.
+    """Outcome of one step of a batch of ``n`` environments.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Outcome:
         Shape ``(n,)``, bool; false where the environment began a new episode and ignored the action: that is no
         transition.
     finals
-        Where episodes ended and the next observation is of another episode already; else ``None``.
+        Last observations of ended episodes whose next observation is of another episode already; else ``None``.
     exact_rewards
         The rewards as the environments gave them, shape ``(n,)``, float64; ``None`` if they were not kept.
     """
@@ -58,14 +58,14 @@ class Outcome:
 
 
 class Memory(abc.ABC):
-    """What remembers steps until there is something to learn from.
+    """Store of steps until there is a batch to learn from.
 
     The training loop records each choice before the environments are stepped (so that their buffers may be reused) and
     its outcome afterwards, and then takes a batch if there is one.
     """
 
     resets_first: bool = False
-    """Whether all environments must begin new episodes before each batch is gathered."""
+    """True if all environments must begin new episodes before each batch is gathered."""
 
     learns_per_iteration: int = 1
     """After how many batches an iteration of the training loop ends."""
@@ -74,11 +74,11 @@ class Memory(abc.ABC):
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Remember what was seen and chosen."""
+        """Record observations and choices."""
 
     @abc.abstractmethod
     def record_outcome(self, outcome: Outcome) -> None:
-        """Remember what it led to."""
+        """Record the outcome of the last choice."""
 
     @abc.abstractmethod
     def batch(self, observations: Tensor, mask: Tensor | None) -> Any | None:
@@ -89,7 +89,7 @@ class Memory(abc.ABC):
         del batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must be saved between two iterations: nothing, unless it lasts longer than an iteration."""
+        """Return the state to save between two iterations: nothing, unless it lasts longer than an iteration."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return what was given to `pack`, with lists for tuples; raise LearningError if an array is described wrongly."""
+    """Return the argument of `pack`, with lists for tuples; raise LearningError if an array is described wrongly."""
     if isinstance(value, dict):
         return _unpack_array(value) if _ARRAY in value else {key: unpack(item) for key, item in value.items()}
     if isinstance(value, list):

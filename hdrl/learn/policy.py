@@ -1,4 +1,4 @@
-"""What agents with an actor, and perhaps a critic, have in common: everything but learning."""
+"""Base of agents with an actor, and perhaps a critic: everything but learning."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ActorCriticAgent(Agent):
 
     @property
     def has_critic(self) -> bool:
-        """Whether its network has a critic."""
+        """True if its network has a critic."""
         return True
 
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
@@ -62,12 +62,12 @@ class ActorCriticAgent(Agent):
         return None if is_own else self.network.plain_actor()
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is while training."""
+        """Return the probability of each action while training."""
         with torch.inference_mode():
             return portable.softmax(self.network.logits(observations, mask))
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what the critic expects of each observation, shape ``(n,)``, without gradients."""
+        """Return the critic's value of each observation, shape ``(n,)``, without gradients."""
         with torch.no_grad():
             n = len(observations)
             parts = [
@@ -101,7 +101,7 @@ def send_back(
     seen
         Observations and masks, as in `hdrl.learn.networks.ActorCritic.logits`.
     index
-        Which of them are learned from, each at most once, shape ``(k,)``, int64.
+        Indices of the rows to learn from, each at most once, shape ``(k,)``, int64.
     actor_loss
         From their logits to the loss of the actor, or to ``None``: the gradients are of no use. ``None``: only the
         critic learns.

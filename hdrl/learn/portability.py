@@ -1,4 +1,4 @@
-"""Whether what an agent learns here has the same bytes elsewhere."""
+"""Check whether an agent's training has the same bytes on other machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOLD_OTHERS = nn.ModuleList, nn.ModuleDict, nn.ParameterDict, nn.ParameterList
 
 
 def why_not_portable(agent: Agent) -> list[str]:
-    """Return why a training may end in other bytes on another processor; nothing if it does not.
+    """Return the reasons why a training may end in other bytes on another processor; nothing if it does not.
 
     Agents and networks of hdrl learn by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with
     AVX2, and say so (``is_portable``). Those of users may: what a class inherits does not count, since it may have
@@ -30,7 +30,7 @@ def why_not_portable(agent: Agent) -> list[str]:
     if not _says_so(agent):
         reasons.append(f"the agent {type(agent).__name__} does not declare is_portable")
     for name, module in agent.modules.items():
-        reasons += [f"{name}, a {kind}, does not declare is_portable" for kind in _silent(module)]
+        reasons += [f"{name}, a {kind}, does not declare is_portable" for kind in _undeclared(module)]
     if agent.device.type != "cpu":
         reasons.append(f"it learns on {agent.device}")
     if JIT_DISABLED:
@@ -53,9 +53,9 @@ def _says_so(thing: object) -> bool:
     return vars(type(thing)).get("is_portable") is True
 
 
-def _silent(module: nn.Module) -> Iterator[str]:
+def _undeclared(module: nn.Module) -> Iterator[str]:
     """Yield the names of classes that do not say that they compute portably, each once."""
     if type(module) in _HOLD_OTHERS:
-        yield from dict.fromkeys(name for one in module.children() for name in _silent(one))
+        yield from dict.fromkeys(name for one in module.children() for name in _undeclared(one))
     elif not _says_so(module):
         yield type(module).__name__

@@ -34,9 +34,9 @@ class Transitions:
     observations, next_observations
         Before the first and after the last step, shape ``(n, *observation_shape)``.
     next_masks
-        Which actions are legal then, shape ``(n, n_actions)``, bool, or ``None``: all.
+        Mask of the legal actions then, shape ``(n, n_actions)``, bool, or ``None``: all.
     masks
-        Which actions were legal at first, likewise.
+        Mask of the legal actions at first, likewise.
     actions
         Shape ``(n,)``, int64.
     returns
@@ -48,11 +48,11 @@ class Transitions:
         Importance-sampling weights, at most 1, shape ``(n,)``; the loss of each transition is multiplied by its weight
         before the mean is taken.
     slots
-        Where the transitions are in the buffer, shape ``(n,)``, int64.
+        Places of the transitions in the buffer, shape ``(n,)``, int64.
     scale
-        What the rewards have been divided by.
+        Divisor of the rewards.
     errors
-        What learning fills in: absolute errors, shape ``(n,)``, by which priorities are renewed.
+        Absolute errors, which learning fills in, shape ``(n,)``, by which priorities are renewed.
     """
 
     observations: Tensor
@@ -100,13 +100,13 @@ class Replay(Memory):
     batches_per_iteration
         After how many batches an iteration of the training loop ends.
     alpha
-        How much priorities count: 0 draws uniformly, 1 in proportion to the errors.
+        Exponent of the priorities: 0 draws uniformly, 1 in proportion to the errors.
     beta
-        How much the weights make up for that, over batches.
+        Exponent of the correcting weights, over batches.
     smallest_error
         Added to errors, so that every transition is drawn at times.
     scale
-        What rewards are divided by when they are drawn; ``None``: they stay as they are.
+        Divisor of the rewards when they are drawn; ``None``: they stay as they are.
     """
 
     def __init__(

@@ -19,14 +19,14 @@ ValueFunction = Callable[[Tensor, Tensor | None], Tensor]
 
 @dataclass(slots=True)
 class Steps:
-    """What happened in ``n_envs`` environments during ``n_steps`` steps.
+    """Transitions of ``n_envs`` environments during ``n_steps`` steps.
 
     Attributes
     ----------
     observations
-        What was seen before each step, shape ``(n_steps, n_envs, *observation_shape)``, float32.
+        Observations before each step, shape ``(n_steps, n_envs, *observation_shape)``, float32.
     masks
-        Which actions were legal, shape ``(n_steps, n_envs, n_actions)``, bool, or ``None``: all.
+        Masks of the legal actions, shape ``(n_steps, n_envs, n_actions)``, bool, or ``None``: all.
     actions
         Shape ``(n_steps, n_envs)``, int64.
     rewards
@@ -36,11 +36,11 @@ class Steps:
     valid
         Shape ``(n_steps, n_envs)``, bool; false where there was no transition, which must not be learned from.
     stored
-        What the agent gave when it acted, each of shape ``(n_steps, n_envs, ...)``.
+        Values that the agent stored when it acted, each of shape ``(n_steps, n_envs, ...)``.
     last_observations, last_masks
-        What was seen after the last step, first axis ``n_envs``.
+        Observations and masks after the last step, first axis ``n_envs``.
     scale
-        What the rewards have been divided by.
+        Divisor of the rewards.
     finals
         The last observations of episodes where the next row already belongs to another episode: pairs of a
         step's index and its `hdrl.learn.memory.Finals`.
@@ -88,7 +88,7 @@ class Rollout(Memory):
     n_steps
         Steps of each environment in a batch, at least 1.
     scale
-        What the rewards of a batch are divided by, once it has seen them; ``None``: they stay as they are.
+        Divisor of the rewards of a batch, once it has seen them; ``None``: they stay as they are.
     """
 
     def __init__(self, n_steps: int, scale: RewardScale | None = None) -> None:
@@ -102,7 +102,7 @@ class Rollout(Memory):
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Copy what was seen and chosen."""
+        """Copy observations and choices."""
         self._put("observations", observations)
         if mask is not None:
             self._put("masks", mask)
@@ -112,7 +112,7 @@ class Rollout(Memory):
             self._put(f"stored.{name}", tensor)
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Copy what it led to."""
+        """Copy the outcome of the last choice."""
         for name in ("rewards", "terminated", "truncated", "valid"):
             self._put(name, getattr(outcome, name))
         if outcome.finals is not None:
@@ -190,7 +190,7 @@ class Episodes(Rollout):
         self._left: Tensor | None = None
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Copy what it led to; steps of environments that have done their share are not valid."""
+        """Copy the outcome; steps of environments that have done their share are not valid."""
         if self._left is None or self._n == 0:
             self._left = torch.full(outcome.valid.shape, self.n_each, dtype=torch.int64)
         valid = outcome.valid & (self._left > 0)

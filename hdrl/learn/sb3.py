@@ -32,7 +32,7 @@ class RowLayers(nn.Module):
         self.latent_dim_pi = self.latent_dim_vf = widths[-1]
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what actor and critic go on with, from flat observations, shape ``(n, n_rows * n_features)``."""
+        """Return the inputs of actor and critic, from flat observations, shape ``(n, n_rows * n_features)``."""
         return self.forward_actor(features), self.forward_critic(features)
 
     def forward_actor(self, features: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class RowPolicy(MaskableActorCriticPolicy):
         Units of the hidden layers that each row passes, ``[32, 16, 8]`` by default; the critic has layers of its own
         of the same widths, and takes the mean of the rows.
     activation_fn
-        What follows them, ``torch.nn.ReLU`` by default.
+        Activation after them, ``torch.nn.ReLU`` by default.
 
     Raises
     ------

@@ -23,7 +23,7 @@ SEGMENT = 256
 
 
 class RewardScale:
-    """Follows how large returns are: the root of their mean square over all steps so far.
+    """Running size of returns: the root of their mean square over all steps so far.
 
     Of each step two discounted sums are known: of the rewards since the episode began, and of those from the step to
     the end of the episode, or of what is looked at together. The larger of both roots is taken: the first one misses
@@ -49,7 +49,7 @@ class RewardScale:
 
     @property
     def value(self) -> float:
-        """What rewards are to be divided by; 1 as long as there were none."""
+        """Divisor of the rewards; 1 as long as there were none."""
         largest = max(self._squares)
         return math.sqrt(largest / self.n) if largest > 0.0 else 1.0
 
@@ -89,7 +89,7 @@ class RewardScale:
         return sums
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return {
             "n": self.n,
             "squares": list(self._squares),

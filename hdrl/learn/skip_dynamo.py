@@ -20,14 +20,14 @@ _COMPILER = "torch._dynamo"
 
 
 class _StandIn(ModuleType):
-    """What optimisers find in place of the compiler."""
+    """Replacement of the compiler that optimisers import."""
 
     def __init__(self) -> None:
         super().__init__(_COMPILER, "Stands in for torch's compiler until it is needed.")
         self._not_compiled: list[Any] = []
 
     def graph_break(self, *_: object) -> None:
-        """Interrupt compiled code, of which there is none."""
+        """Do nothing: there is no compiled code to interrupt."""
 
     def disable(self, function: Callable[..., Any] | None = None, *arguments: Any, **named: Any) -> Any:
         """Return a function that is not to be compiled, for torch to keep until there is a compiler."""

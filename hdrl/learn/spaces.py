@@ -39,7 +39,7 @@ def n_actions_of(space: gym.Space[Any]) -> int:
 
 
 def n_numbers_of(space: gym.Space[Any]) -> int:
-    """Return how many numbers an action of a space is.
+    """Return the number of numbers of an action of a space.
 
     Raise LearningError if it is no `gymnasium.spaces.Box` of one dimension.
     """

@@ -1,4 +1,4 @@
-"""How many threads torch computes with, and those of our own that help with the rows of a network or a whole one.
+"""Numbers of threads: of torch, and of our own that help with the rows of a network or a whole one.
 
 The last digits of torch's sums depend on how many threads it has, and these wait for each other actively: where another
 program needs a core, all of them are slow. Ours take one part of a sum after the other, which are then added in order,
@@ -56,7 +56,7 @@ def helped_by(n: int) -> Iterator[None]:
 
 
 Parts: TypeAlias = Iterator[tuple[int, int]]
-"""Where parts of some work begin, and where the next ones do."""
+"""First and end index of each part of some work."""
 
 
 def share(n: int, size: int, work: Callable[[Parts], None]) -> None:

@@ -23,7 +23,7 @@ from hdrl.learn.threads import torch_threads
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What one iteration of training did.
+    """Report of one iteration of training.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Iteration:
         The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment reported
         of each.
     losses
-        What learning logged, by name: means over the batches of the iteration.
+        Logged values of learning, by name: means over the batches of the iteration.
     """
 
     number: int
@@ -61,7 +61,7 @@ class TrainingLoop(abc.ABC):
     Attributes
     ----------
     agent
-        Who is trained.
+        Agent to train.
     n_threads
         Threads of torch while training; ``None``: as many as it has.
     n_iterations, n_steps
@@ -74,7 +74,7 @@ class TrainingLoop(abc.ABC):
     n_steps = 0
     _is_stopping = False
     _is_within = False
-    """Whether an iteration has begun and not ended."""
+    """True if an iteration has begun and not ended."""
 
     def run(
         self,
@@ -120,7 +120,7 @@ class TrainingLoop(abc.ABC):
         return n_steps is not None and self.n_steps >= n_steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue as if nothing had happened: tensors, arrays, numbers, texts and groups.
+        """Return the whole state, to continue as if nothing had happened: tensors, arrays, numbers, texts and groups.
 
         Raise LearningError if an exception broke an iteration off: half an iteration cannot be resumed.
         """
@@ -145,7 +145,7 @@ class TrainingLoop(abc.ABC):
 
     @abc.abstractmethod
     def _own_state(self) -> dict[str, Any]:
-        """Return what `state_dict` holds beside the agent and the counts."""
+        """Return the part of `state_dict` beside the agent and the counts."""
 
     @abc.abstractmethod
     def _load_own_state(self, state: Mapping[str, Any]) -> None:
@@ -267,7 +267,7 @@ class Trainer(TrainingLoop):
 
     @property
     def _weight(self) -> float:
-        """What the agent is paid now for each unit of log-odds that its choices are another's."""
+        """Present reward of the agent for each unit of log-odds that its choices are another's."""
         return 0.0 if self._adversary is None else self._adversary.weight(self.n_iterations)
 
     def _paid(self, batch: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What every metric means: unit, formula, source, and whether less is better."""
+"""Definition of every metric: unit, formula, source, and whether less is better."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hdrl.base.errors import UnknownName
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """What a metric means.
+    """Definition of a metric.
 
     Attributes
     ----------
     unit
         Its unit; ``"1"`` for a pure number.
     formula
-        How it is computed, in words and symbols.
+        Its formula, in words and symbols.
     source
-        Where the definition comes from.
+        Source of the definition.
     lower_is_better
         ``True`` or ``False``; ``None`` where a comparison says nothing by itself.
     is_of_whole_run
@@ -55,7 +55,7 @@ class MetricInfo:
         return -1.0 if self.lower_is_better is False else 1.0
 
     def side(self, ratio: float) -> str:
-        """Return what a ratio to the baseline that differs from 1 means: ``better`` or ``worse``.
+        """Return the meaning of a ratio to the baseline that differs from 1: ``better`` or ``worse``.
 
         Where neither side is better, it is ``lower`` or ``higher``.
         """
@@ -70,13 +70,13 @@ class MetricInfo:
 
 
 less = partial(MetricInfo, lower_is_better=True)
-"""A metric of which less is better."""
+"""A metric where less is better."""
 
 more = partial(MetricInfo, lower_is_better=False)
-"""A metric of which more is better."""
+"""A metric where more is better."""
 
 neutral = partial(MetricInfo, lower_is_better=None)
-"""A metric of which neither side is better by itself."""
+"""A metric where neither side is better by itself."""
 
 
 Role = Literal["compared", "shown", "headline"]

@@ -13,8 +13,9 @@ BOUND_S = 10.0
 """Run times below this count as this in the bounded slowdown, in seconds."""
 
 EARLY_S = 1e-3
-"""How long before its submission a job may seem to start: dates have six decimals, and submitters sleep from one
-submission to the next, so that after a million of them their clock is some microseconds off."""
+"""Largest time by which a job may seem to start before its submission, in seconds: dates have six decimals, and
+submitters sleep from one submission to the next, so that after a million of them their clock is some microseconds
+off."""
 
 
 def _times(*arrays: ArrayLike) -> list[FloatArray]:

@@ -1,4 +1,4 @@
-"""How far two schedules of the same jobs are from each other: the order of their starts, and their waits."""
+"""Distance between two schedules of the same jobs: the order of their starts, and their waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far a schedule of some jobs, such as a replay, is from what happened at a site."""
+    """Distance between a schedule of some jobs, such as a replay, and the real one of a site."""
 
     n_jobs: int  # jobs that are compared
     discordant_share: float  # share of the pairs of jobs that start in the other order; NaN for less than two jobs
@@ -64,7 +64,7 @@ def discordant_share(first_s: FloatArray, second_s: FloatArray) -> float:
 
 
 def n_inversions(ranks: NDArray[np.int64]) -> int:
-    """Return how many pairs of numbers have the larger one first.
+    """Return the number of pairs of numbers that have the larger one first.
 
     Goes bit by bit, highest first: numbers that agree so far are side by side, in their order, and a pair is counted at
     the first bit in which it differs.

@@ -1,4 +1,4 @@
-"""How many windows a comparison needs, and which change a number of windows can show.
+"""Number of windows that a comparison needs, and the change that a number of windows can show.
 
 The logarithm of the ratio of two schedules of the same window varies from window to window with a standard deviation
 that is much the same wherever schedulers were compared in pairs.
@@ -17,7 +17,7 @@ LEAST_LOG_SD = 0.2
 """The lower end of it."""
 
 LEVEL = 0.05
-"""What p must stay below, unless a comparison asks for another confidence."""
+"""Significance level for p, unless a comparison sets another confidence."""
 
 
 def cautious_log_sd(sd: float, n_windows: int, *, varies_little: bool = False) -> float:
@@ -31,7 +31,7 @@ def cautious_log_sd(sd: float, n_windows: int, *, varies_little: bool = False) -
 
 
 def windows_needed(ratio: float, sd: float, level: float = LEVEL) -> float:
-    """Return how many windows show a ratio in four of five experiments; infinity for ratio 1.
+    """Return the number of windows that show a ratio in four of five experiments; infinity for ratio 1.
 
     At the level of 5 % it is ``((1.96 + 0.84) sd / ln(ratio))^2``: for an sd of 0.35 some 370 windows for 5 %, 87 for
     10 %, 20 for 20 %.

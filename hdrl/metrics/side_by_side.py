@@ -18,7 +18,7 @@ class SideBySide:
     infos: Mapping[str, MetricInfo]
     values: dict[str, list[float]]  # for each metric a number per run, NaN where a run has none
     drawn: tuple[str, ...]  # the metrics of a picture
-    differences: tuple[str, ...]  # what makes the runs hard to compare, a sentence each
+    differences: tuple[str, ...]  # differences that make the runs hard to compare, a sentence each
 
     @property
     def best(self) -> dict[str, frozenset[int]]:

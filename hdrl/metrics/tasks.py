@@ -26,7 +26,7 @@ STATISTICS = (
     ("p99", "99th percentile (linear interpolation)"),
     ("max", "maximum"),
 )
-"""What describes a distribution, and its words."""
+"""Statistics of a distribution, and their words."""
 
 
 _wrong = partial(less, hides_zero=True)
@@ -46,7 +46,7 @@ COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
         "success_rate": more("1", "n_successful / n_jobs", OWN),
     }
 )
-"""How many jobs ended how."""
+"""Numbers of jobs by outcome."""
 
 UNRUN = ("n_rejected", "n_unfinished", "n_not_started")
 """Those of `COUNTS` that say which jobs were not brought to an end."""
@@ -60,11 +60,11 @@ MACHINE: Mapping[str, MetricInfo] = MappingProxyType(
         "throughput_jobs_per_h": more("1/h", "3600 * n_finished / makespan_s", QUEUEING),
     }
 )
-"""How busy the machine was."""
+"""Metrics of the machine's use."""
 
 
 def distributions(kinds: Iterable[tuple[str, str, str, str]]) -> dict[str, MetricInfo]:
-    """Return the metrics that describe how a number of finished jobs is distributed, of which less is better.
+    """Return the metrics of the distribution of a number of finished jobs; less is better.
 
     Each kind is a name (with ``_s`` behind it for a time), a unit, a formula and a source.
     """
@@ -85,7 +85,7 @@ DISTRIBUTIONS: Mapping[str, MetricInfo] = MappingProxyType(
         )
     )
 )
-"""How long jobs waited and took; of a job that was interrupted, all time not on units is waiting."""
+"""Waits and durations of jobs; of a job that was interrupted, all time not on units is waiting."""
 
 TASK_METRICS: Mapping[str, MetricInfo] = MappingProxyType({**COUNTS, **MACHINE, **DISTRIBUTIONS})
 """Every metric that `task_metrics` gives, in its order."""
@@ -127,7 +127,7 @@ def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
 
 
 def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which tasks ran to an end, whatever end."""
+    """Return the mask of the tasks that ran to an end, whatever end."""
     finished: NDArray[np.bool_] = (state >= TaskState.DONE) & (state <= TaskState.KILLED)
     return finished
 

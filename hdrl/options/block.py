@@ -1,4 +1,4 @@
-"""What all blocks and files of options have in common."""
+"""Base of all blocks and files of options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _newer_defaults(block: type[Block]) -> dict[str, Any]:
 
 
 class PlacedBlock(Block):
-    """What a file holds, and where it is.
+    """Contents of a file, and its path.
 
     Paths are as they were written; `path_of` resolves them.
     """

@@ -18,7 +18,7 @@ class OneOf:
         self._registry = registry
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return how values are checked."""
+        """Return the schema that checks values."""
         return core_schema.no_info_before_validator_function(self._known, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

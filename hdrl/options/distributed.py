@@ -1,4 +1,4 @@
-"""What the options say of learning by several workers: the scheme, how many there are, and how fast each of them is."""
+"""Options for learning by several workers: the scheme, the number of workers, and the speed of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMES = ("sync", "sync_backup", "async", "ong", "gorila", "apex")
 
 
 class DelayOptions(Block):
-    """How long workers take in virtual time, which decides whose gradient comes when."""
+    """Durations of the workers in virtual time, which decide the order of their gradients."""
 
     compute_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
         default=1.0, description="Seconds that a worker takes for a batch: its steps and its gradient."
@@ -44,7 +44,7 @@ class DelayOptions(Block):
 
 
 class DistributedOptions(Block):
-    """How several workers learn together."""
+    """Options for learning by several workers together."""
 
     scheme: Literal["sync", "sync_backup", "async", "ong", "gorila", "apex"] = Field(
         description="Synchronisation of the workers, and location of the replay."

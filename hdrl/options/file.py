@@ -1,4 +1,4 @@
-"""What all options files have in common: where they come from, their agent, their seed, their learning."""
+"""Base of all options files: their origin, their agent, their seed, their learning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AgentType = Literal["CLASSIC", "LEARNING"]
 
 
 class AgentBlock(Block):
-    """What decides: the options that the agents of all settings have."""
+    """Options that the agents of all settings have."""
 
     type: AgentType | None = Field(
         default=None,
@@ -56,13 +56,13 @@ class OptionsFile(PlacedBlock):
         learning: LearningOptions
 
     agent_block: ClassVar[str] = "agent"
-    """Where in the file the agent is."""
+    """Path of the agent's block in the file."""
 
     policy_key: ClassVar[str] = "policy"
-    """What the agent's block calls the policy of a classic agent."""
+    """Key of the policy of a classic agent in the agent's block."""
 
     workload_key: ClassVar[str] = "workload"
-    """What the file calls its workload."""
+    """Key of the workload in the file."""
 
     path_keys: ClassVar[tuple[str, ...]] = ()
     """Keys whose values are paths, with dots between the names of blocks."""
@@ -71,11 +71,11 @@ class OptionsFile(PlacedBlock):
     """Keys that say which program is started, and how: data of others may only have their defaults."""
 
     other_names: ClassVar[Mapping[str, str]] = {}
-    """What people call the keys, for suggestions."""
+    """Common other names of the keys, for suggestions."""
 
     @classmethod
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """Return what a file holds in the keys of this class, where it may be written for another system.
+        """Return the contents of a file in the keys of this class, where it may be written for another system.
 
         Relative paths start from ``folder``. Refuse a file for another system that says something that means nothing
         here.
@@ -90,7 +90,7 @@ class OptionsFile(PlacedBlock):
 
     @property
     def agent_options(self) -> AgentBlock:
-        """What decides."""
+        """Options of the agent."""
         raise NotImplementedError
 
     @property
@@ -105,17 +105,17 @@ class OptionsFile(PlacedBlock):
 
     @property
     def repeats_seed(self) -> bool:
-        """Whether all runs have the same seed, as systems do whose numbers are reproduced."""
+        """True if all runs have the same seed, as in systems whose numbers are reproduced."""
         return False
 
     @property
     def takes_first_agent(self) -> bool:
-        """Whether of several agents in a file the alphabetically first counts."""
+        """True if the alphabetically first of several agents in a file counts."""
         return False
 
     @property
     def tests_by_drawing(self) -> bool:
-        """Whether agents of HDeepRM's API draw their actions when they are tested, too."""
+        """True if agents of HDeepRM's API draw their actions in tests, too."""
         return False
 
     @property
@@ -168,7 +168,7 @@ class OptionsFile(PlacedBlock):
 
     @property
     def may_learn(self) -> bool:
-        """Whether the agent may be one that learns: a file decides itself."""
+        """True if the agent may learn: a file decides itself."""
         return self.agent_type == "LEARNING" or self.agent_options.file is not None
 
     def no_learning(self) -> str | None:
@@ -187,7 +187,7 @@ class OptionsFile(PlacedBlock):
             *blocks, name = key.split(".")
             block = data
             for inner in blocks:
-                block = block.get(inner) or {}  # what a file may leave out
+                block = block.get(inner) or {}  # the block may be missing
             if block.get(name) is not None and Path(block[name]).is_absolute():
                 block[name] = Path(block[name]).name
         return data
@@ -199,7 +199,7 @@ class OptionsFile(PlacedBlock):
 
 
 class PolicyAgent(AgentBlock):
-    """What decides, with the policy of a classic agent."""
+    """Options of an agent, with the policy of a classic one."""
 
     policy: str | None = Field(default=None, description="The policy of a classic agent.")
 
@@ -237,7 +237,7 @@ class ExperimentOptions(OptionsFile):
 
     @property
     def agent_options(self) -> PolicyAgent:
-        """What decides."""
+        """Options of the agent."""
         return self.agent
 
     def policy(self) -> str:

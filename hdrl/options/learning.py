@@ -1,4 +1,4 @@
-"""What the options say of learning: the algorithm, its environment, how long, and on which jobs."""
+"""Options of learning: the algorithm, its environment, its length, and its jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANGE_NAMES = ("train", "validation", "test")
 
 
 class FilterOptions(Block):
-    """Which windows are learned from."""
+    """Selection of the windows for learning."""
 
     priority: str = Field(description="The priority whose objective decides: sjf, fcfs, ...")
     range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
@@ -34,7 +34,7 @@ class FilterOptions(Block):
 
 
 class AdversaryOptions(Block):
-    """How a discriminator separates an agent from its model policy, and what it rewards."""
+    """Discriminator that separates an agent from its model policy, and its reward."""
 
     weight: Annotated[float, Field(gt=0, le=1000)] = Field(
         default=0.01,
@@ -79,7 +79,7 @@ class ImitationOptions(Block):
 
 
 class EpisodeOptions(Block):
-    """Which jobs an episode holds."""
+    """Selection of the jobs of an episode."""
 
     newer_keys: ClassVar[tuple[str, ...]] = ("filter",)
 
@@ -127,7 +127,7 @@ class EpisodeOptions(Block):
 
 
 class LearningOptions(Block):
-    """How a learning agent learns."""
+    """Options of learning."""
 
     newer_keys: ClassVar[tuple[str, ...]] = ("device", "distributed", "patience", "imitation")
 
@@ -149,7 +149,7 @@ class LearningOptions(Block):
     iterations: Count = Field(default=1, description="Iterations of collecting and learning in each of the runs.")
     checkpoint_every: Count = Field(default=10, description="Iterations between two checkpoints.")
     validation_every: Count | None = Field(
-        default=None, description="Iterations between two validations, the best of which gives the model; null: none."
+        default=None, description="Iterations between two validations; the best one gives the model; null: none."
     )
     n_validation_episodes: Few = Field(default=1, description="Episodes of each validation.")
     patience: Count | None = Field(
@@ -161,7 +161,7 @@ class LearningOptions(Block):
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     imitation: ImitationOptions | None = Field(
-        default=None, description="Which policy the agent imitates, at first or all the time; null: none."
+        default=None, description="Policy that the agent imitates, at first or all the time; null: none."
     )
     distributed: DistributedOptions | None = Field(
         default=None, description="Training with several workers; null: one worker."

@@ -7,13 +7,13 @@ from typing import Annotated
 from pydantic import Field
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
-"""How many, at least one."""
+"""Number of things, at least one."""
 
 Few = Annotated[int, Field(ge=1, le=10**6)]
-"""How many, where a million is more than enough."""
+"""Number of things, where a million is more than enough."""
 
 Number = Annotated[int, Field(ge=0, le=10**9)]
-"""How many, or which, from 0 on."""
+"""Number of things, or index of one, from 0 on."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 PositiveShare = Annotated[float, Field(gt=0, le=1)]

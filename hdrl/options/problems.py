@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in one line: the one translator for every kind of file and every reader."""
+"""Translation of pydantic's errors into one line, for every kind of file and every reader."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "less_than": lambda context: f"less than {_number(context['lt'])}",
     "less_than_equal": lambda context: f"at most {_number(context['le'])}",
 }
-"""What was expected instead, by pydantic's type of error."""
+"""Expected values in words, by pydantic's type of error."""
 
 _TEXTS: dict[str, str] = {
     r"^[^\x00]*$": "a path without the character NUL",
     r"^[^/\\\x00]+$": "the name of a file in the same folder",
 }
-"""What a pattern lets through, in words."""
+"""Texts that a pattern accepts, in words."""
 
 _FROM_VALIDATOR = "problem"
 """Key in the context of a `PydanticCustomError` of ours: its message lacks nothing but the place."""
@@ -59,8 +59,8 @@ class Problem:
     """The first thing that is wrong with a value."""
 
     path: str  # where: ``clusters[0].nodes``; empty for the whole
-    text: str  # what was found and what was expected, the place included
-    n_more: int  # how many other places are wrong
+    text: str  # found and expected values, the place included
+    n_more: int  # number of further errors
 
     def __str__(self) -> str:
         """Return the line."""
@@ -95,7 +95,7 @@ def shown(value: object) -> str:
 
 
 def place(key: str | int) -> str:
-    """Return how messages write a step into a value: ``.nodes``, ``[2]``, ``['Xeon X5570']``."""
+    """Return the form in messages of a step into a value: ``.nodes``, ``[2]``, ``['Xeon X5570']``."""
     if isinstance(key, str) and key.isidentifier():
         return f".{readable(key)}"
     return f"[{readable(repr(key))}]"
@@ -111,7 +111,7 @@ class _Words:
         self._other_names: Mapping[str, str] = getattr(model, "other_names", {})
 
     def describe(self, problem: ErrorDetails) -> str:
-        """Say what is wrong, and where."""
+        """Describe the error and its place."""
         kind, context, loc = problem["type"], problem.get("ctx", {}), problem["loc"]
         path = _path(loc)
         subject = path or self._whole or "it"
@@ -158,7 +158,7 @@ class _Words:
         return f"{subject} has no key {shown(name)}; {hint}" if subject else f"no key {shown(name)}; {hint}"
 
     def _description(self, loc: tuple[int | str, ...]) -> str:
-        """Return what a key means, in the words of the model."""
+        """Return the meaning of a key, in the words of the model."""
         field = _fields_at(self._model, loc[:-1]).get(str(loc[-1]))
         text = (field.description if field is not None else None) or "a value"
         return text[0].lower() + text[1:].rstrip(".")

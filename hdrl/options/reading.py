@@ -16,7 +16,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model: type[M], data: object, where: str, changed: Iterable[str] = (), whole: str = "the file") -> M:
-    """Return what a JSON file holds as a model, or say its first mistake in a line.
+    """Return the contents of a JSON file as a model, or raise OptionsError with its first mistake in a line.
 
     For messages, ``where`` names the source, ``changed`` the keys that the command line has changed, and ``whole`` what
     the source is called behind its name.
@@ -46,7 +46,7 @@ def checked(
     whole: str = "the file",
     line: int | None = None,
 ) -> M:
-    """Return what a file that hdrl or a user wrote, or a line of it, holds as a model.
+    """Return the contents of a file that hdrl or a user wrote, or of a line of it, as a model.
 
     For messages, ``message`` takes the first mistake, and ``whole`` is what the data are called there.
 

@@ -1,4 +1,4 @@
-"""What a comparison compares: the sweep file, with every default, and its checks."""
+"""The sweep file of a comparison, with every default, and its checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hdrl.options.numbers import Count, Few, Number, Positive, Share
 from hdrl.trace.model import Machine
 
 
-def _or_all(value: Any, handler: Callable[[Any], Any]) -> Any:
+def _allow_all(value: Any, handler: Callable[[Any], Any]) -> Any:
     return ALL if value == ALL else handler(value)
 
 
@@ -39,7 +39,7 @@ def _count_or_all(smallest: int) -> Any:
     return Annotated[
         int,
         Field(ge=smallest, le=10**9),
-        WrapValidator(_or_all),
+        WrapValidator(_allow_all),
         PlainSerializer(lambda value: value),
         WithJsonSchema({"anyOf": [{"type": "integer", **bounds}, {"const": ALL}]}),
     ]
@@ -55,7 +55,7 @@ else:
 
 
 class Windows(Block):
-    """Which pieces of a workload are simulated, each for itself."""
+    """Pieces of a workload, each of which is simulated by itself."""
 
     newer_keys: ClassVar[tuple[str, ...]] = ("follow_up", "up_to")
 
@@ -199,7 +199,7 @@ class Sweep(PlacedBlock):
 
     @property
     def trusts_models(self) -> bool:
-        """Whether the agent files may run that lie beside models."""
+        """True if the agent files that lie beside models may run."""
         return self._trusts_models
 
     @property
@@ -218,7 +218,7 @@ class Sweep(PlacedBlock):
 
     @property
     def is_continuous(self) -> bool:
-        """Whether the range of each log is simulated in one run."""
+        """True if the range of each log is simulated in one run."""
         return self.windows is not None and self.windows.length == ALL
 
     def file_or_name(self, text: str) -> str | Path:

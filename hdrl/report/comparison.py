@@ -44,7 +44,7 @@ class CandidateFiles(BaseModel):
 
 
 class Identity(BaseModel):
-    """What makes a comparison what it is; empty if its folder does not say."""
+    """Identity of a comparison; empty if its folder does not give it."""
 
     sweep: str | None = None
     platform: Input = Input()
@@ -60,9 +60,9 @@ class Compared:
     folder: Path
     result: Comparison  # its tables and verdicts
     metric: str  # the metric that everything is about
-    infos: Mapping[str, MetricInfo]  # what metrics mean
-    sweep: Mapping[str, Any]  # what was compared
-    identity: Identity  # what makes it what it is: hashes and versions
+    infos: Mapping[str, MetricInfo]  # definitions of the metrics
+    sweep: Mapping[str, Any]  # the compared sweep
+    identity: Identity  # its identity: hashes and versions
 
     @property
     def confidence(self) -> float:
@@ -71,7 +71,7 @@ class Compared:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics of its tables, the one that everything is about first."""
+        """The metrics of its tables, the main one first."""
         return list(dict.fromkeys([self.metric, *(row.metric for row in self.result.rows)]))
 
     @property
@@ -124,7 +124,7 @@ class Compared:
 
 
 def is_comparison(folder: Path) -> bool:
-    """Return whether a folder is one that ``hdrl compare`` finished."""
+    """Return whether a folder holds a finished comparison."""
     return (folder / SUMMARY_FILE).is_file()
 
 

@@ -58,7 +58,7 @@ GENERIC = by_name(
         {"of": ()},
     ),
 )
-"""What can be drawn whatever the setting."""
+"""Figures of any setting."""
 
 
 def figures_of(setting: Setting) -> Mapping[str, Figure]:
@@ -85,7 +85,7 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
     names
         A name for each run; those of the folders by default.
     **choices
-        What the figure lets choose (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
+        Choices of the figure (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
     """
     if not folders:
         raise OptionsError(f"{name} needs a folder to show")
@@ -111,7 +111,7 @@ def _check_choices(figure: Figure, offered: Mapping[str, Figure], chosen: Mappin
 
 
 def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]) -> Any:
-    """Return what a figure draws."""
+    """Return the data of a figure."""
     if figure.reads in ("trainings", "comparison"):
         if names:
             raise OptionsError(f"{figure.name} takes no names")

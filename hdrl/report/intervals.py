@@ -32,7 +32,7 @@ from hdrl.report.comparison import Compared, read_compared
 BETTER, WORSE, OPEN, BASELINE = PALETTE[2], PALETTE[1], "#8c8c8c", INK
 MAX_ROWS = 60
 LEARNED = "\N{BLACK DIAMOND}"
-"""What marks a candidate that was trained."""
+"""Mark of a candidate that was trained."""
 
 
 ROOM = 0.12

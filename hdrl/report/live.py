@@ -1,4 +1,4 @@
-"""The page of something that still runs: what a training or a comparison has come to so far."""
+"""The page of a training or a comparison that still runs: its results so far."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BETWEEN_RUNS_S = 10.0
 """For how long there may be nothing between two runs of a folder."""
 
 HIDDEN = ("probability.",)
-"""How the columns of a training begin that are drawn, but too many to list."""
+"""Prefixes of the columns of a training that are drawn, but too many to list."""
 
 
 def is_finished(folder: Path) -> bool:
@@ -87,7 +87,7 @@ REFRESHES = "The page refreshes itself."
 
 
 def _certainty(waits: str, command: str, *, is_worked_on: bool | None) -> str:
-    """Return what is said below how far something is: what it waits for, or how it goes on."""
+    """Return the line below the progress: what it waits for, or how to resume it."""
     if is_worked_on is False:
         return f"No process works on it any more: it was stopped. To go on: {command}"
     return f"{waits} {REFRESHES}".strip()
@@ -95,7 +95,7 @@ def _certainty(waits: str, command: str, *, is_worked_on: bool | None) -> str:
 
 def page_of_problem(folder: Path, problem: str) -> str:
     """Return a page that says why there is nothing else to see."""
-    findings = Findings(f"What is in {folder.name}?", problem, REFRESHES, ())
+    findings = Findings(f"Results in {folder.name}", problem, REFRESHES, ())
     return render(findings, [("folder", folder.name)], [], {}, {})
 
 
@@ -120,7 +120,7 @@ def _page_of_training(folder: Path) -> str:
     verdict = f"{n_done:,}{of} iterations are done."
     more = trust_words(read_object(folder / OPTIONS_FILE))
     certainty = _certainty("", f"hdrl-launch --resume {folder}{more}", is_worked_on=is_worked_on)
-    findings = Findings(f"How far along is the training in {folder.name}?", verdict, certainty, ())
+    findings = Findings(f"Progress of the training in {folder.name}", verdict, certainty, ())
     return render(findings, [("folder", folder.name)], panels, {}, {})
 
 
@@ -151,7 +151,7 @@ def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     asked = read_object(folder / SWEEP_FILE).get("metrics") or setting.measures.compared
     found = read_unfinished(folder, setting.measures.metrics)
     findings = Findings(
-        f"How far along is the comparison in {name}?",
+        f"Progress of the comparison in {name}",
         f"{len(found.points):,}{_of(found)} simulations are done.",
         _certainty(
             "The verdict waits for all of them: the first windows are no random sample.",
@@ -165,10 +165,10 @@ def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     for key, result in found.points.items():
         is_judging = found.scope is None or int(key.partition("/")[0]) < found.scope.n_cases
         (judging if is_judging else choosing)[key] = result
-    tables = [_points_table("What is simulated", judging, asked[0])]
+    tables = [_points_table("Finished simulations", judging, asked[0])]
     if choosing:
-        tables.append(_points_table("To choose the baseline, on other windows", choosing, asked[0]))
-    return render(findings, [("folder", name)], [Panel("So far", tables)], {}, {})
+        tables.append(_points_table("Simulations on other windows, to choose the baseline", choosing, asked[0]))
+    return render(findings, [("folder", name)], [Panel("Progress", tables)], {}, {})
 
 
 def _of(found: UnfinishedComparison) -> str:

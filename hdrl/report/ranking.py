@@ -41,7 +41,7 @@ def profile(folder: str | Path, ax: Axes | None = None, *, of: str | None = None
 
 
 def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
-    """Draw what `profile` draws, of a comparison that was read."""
+    """Draw the figure of `profile`, of a comparison that was read."""
     names, table = _table(compared, MOST_CURVES)
     others = [place for place, name in enumerate(names) if name != compared.result.baseline]
     is_positive = (table > 0).all(axis=1)
@@ -77,7 +77,7 @@ def critical_difference(folder: str | Path, ax: Axes | None = None, *, of: str |
 
 
 def ranks_of(compared: Compared, ax: Axes | None = None) -> Figure:
-    """Draw what `critical_difference` draws, of a comparison that was read."""
+    """Draw the figure of `critical_difference`, of a comparison that was read."""
     names, table = _table(compared, MOST_RANKED)
     return drawn_ranks(
         names,

@@ -75,7 +75,7 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
 
 
 def policy_of(run: Run) -> str:
-    """Return what decided in a run: its policy, or the name of its folder where that is unknown."""
+    """Return the policy of a run, or the name of its folder where that is unknown."""
     return run.policy or run.folder.resolve().name
 
 

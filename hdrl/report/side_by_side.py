@@ -66,7 +66,7 @@ def _common_setting(runs: Sequence[Run]) -> Setting:
 
 
 def _with_numbers(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """Return the metrics of which a run has a number."""
+    """Return the metrics with a number in a run."""
     return [name for name in names if any(math.isfinite(run.metrics.get(name, math.nan)) for run in runs)]
 
 

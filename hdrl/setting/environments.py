@@ -32,11 +32,11 @@ class Player(Protocol):
 
     @property
     def observation_space(self) -> spaces.Space[object]:
-        """What is seen."""
+        """Space of the observations."""
 
     @property
     def action_space(self) -> spaces.Space[object]:
-        """What can be decided."""
+        """Space of the actions."""
 
     def reset(self, *, seed: int | None = None) -> tuple[object, Mapping[str, object]]:
         """Begin an episode."""
@@ -45,10 +45,10 @@ class Player(Protocol):
         """Decide once."""
 
     def trace(self) -> Trace:
-        """Return what happened in the episode that has ended."""
+        """Return the trace of the episode that has ended."""
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free its resources."""
 
 
 class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
@@ -118,8 +118,8 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         Parameters
         ----------
         window
-            Which items an episode holds: ``n_jobs``, ``part`` (first, and one after the last) and ``start``
-            (``"random"`` or ``"consecutive"``); ``None``: all, in every episode.
+            Items of an episode: ``n_jobs``, ``part`` (first, and one after the last) and ``start`` (``"random"`` or
+            ``"consecutive"``); ``None``: all, in every episode.
         """
         return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
 
@@ -134,7 +134,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         return None
 
     def effective_arguments(self, arguments: Arguments) -> dict[str, object]:
-        """Return what arguments, defaults filled in, amount to whose defaults depend on others.
+        """Return the values of the arguments whose defaults depend on others, defaults filled in.
 
         It shows whether models fit.
         """
@@ -155,12 +155,12 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         return False
 
     def cautions(self, arguments: Arguments) -> Sequence[tuple[str, str]]:
-        """Return what readers of a comparison must know of models of such an environment: kinds, and what models do."""
+        """Return cautions about models of such an environment for readers of a comparison: kinds, and sentences."""
         del arguments
         return ()
 
     def warm_up(self, message: Message) -> None:
-        """Compile what `player` plays actors with, once, before many processes begin; usually nothing."""
+        """Compile the code with which `player` plays actors, once, before many processes begin; usually nothing."""
         del message
 
 
@@ -172,15 +172,15 @@ class Configured(ABC, Generic[LoadT]):
 
     @abstractmethod
     def configurations(self, load: LoadT) -> Sequence[int]:
-        """Return where the configurations of a load begin: places of first items, the first of which is 0."""
+        """Return the places of the first items of the configurations of a load; the first is 0."""
 
     @abstractmethod
     def configuration_coordinates(self, load: LoadT) -> Sequence[tuple[float, ...]]:
-        """Return where the configurations of a load lie among one another: near are those that are much alike."""
+        """Return the coordinates of the configurations of a load: similar configurations are near each other."""
 
     @abstractmethod
     def configuration_now(self, env: Player, load: LoadT) -> int:
-        """Return which configuration of a load is in force in a single environment that simulates all of it."""
+        """Return the configuration of a load that is in force in a single environment that simulates all of it."""
 
 
 class Fingerprints(ABC, Generic[MachineT, LoadT]):
@@ -188,7 +188,7 @@ class Fingerprints(ABC, Generic[MachineT, LoadT]):
 
     @abstractmethod
     def item_fingerprints(self, machine: MachineT, load: LoadT) -> NDArray[np.int64]:
-        """Return what each item is as one number, in the order of release.
+        """Return the fingerprint of each item as one number, in the order of release.
 
         Items that ask for and take the same have equal marks, whatever the dates and the file that they come from.
         """
@@ -204,7 +204,7 @@ class ExtraTrainingData(ABC):
 
     @abstractmethod
     def extra_training_data(self, arguments: Arguments, part: tuple[float, float]) -> Sequence[LoadPart]:
-        """Return what is learned from besides the load of the options, each with the items that are learned from.
+        """Return further training loads besides the load of the options, each with its range of items.
 
         The shares ``part`` of the items of the options' own load are learned from.
         """
@@ -212,12 +212,12 @@ class ExtraTrainingData(ABC):
 
 @dataclass(frozen=True)
 class Index:
-    """What is weighed when an index with weights decides.
+    """Features and weights of an index that decides.
 
     Attributes
     ----------
     names
-        What the weights are called; as many as there are features.
+        Names of the weights; as many as there are features.
     start
         The weights by hand, of the same order: where a search begins, and what trained ones are held against.
     sigma
@@ -238,7 +238,7 @@ class Indexed(ABC, Generic[MachineT, LoadT]):
 
     @abstractmethod
     def index(self, arguments: Arguments) -> Index:
-        """Return what is weighed, and where a search begins."""
+        """Return the names of the weights, and the start of a search."""
 
     @abstractmethod
     def run_index(
@@ -259,5 +259,5 @@ class Indexed(ABC, Generic[MachineT, LoadT]):
         arguments
             Arguments of the environment; `EnvironmentSpec.objective` says what the objective is.
         n_threads
-            How many threads share the simulations; results do not depend on it.
+            Number of threads that share the simulations; results do not depend on it.
         """

@@ -1,4 +1,4 @@
-"""What the parts of a setting are generic in: its options and sweeps, its machine, its load and its Trace.
+"""Type parameters of the parts of a setting: its options and sweeps, its machine, its load and its Trace.
 
 A `Setting` without brackets is any setting: its methods take what all options, machines, loads and traces have.
 """

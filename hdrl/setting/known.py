@@ -54,7 +54,7 @@ class Settings:
         return iter({**self._homes, **self._found})
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of names."""
         return len({**self._homes, **self._found})
 
     def __contains__(self, name: object) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Inputs(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
-    """What is simulated, as options and sweeps say it.
+    """Inputs of a simulation, as options and sweeps define them.
 
     A setting that can make loads of its own is a `LoadGenerator`, too; one whose inputs mislead, `Cautions`.
     """
@@ -87,7 +87,7 @@ class LoadGenerator(ABC, Generic[SweepT, MachineT, LoadT]):
 
 
 class Cautions(ABC, Generic[SweepT, MachineT, LoadT]):
-    """Inputs of which readers of a comparison must know something."""
+    """Inputs with cautions for readers of a comparison."""
 
     def exact_estimates(self, sweep: SweepT, loads: Sequence[LoadT]) -> list[str]:
         """Return the names of the loads whose requested times are the true times; usually none."""
@@ -96,11 +96,11 @@ class Cautions(ABC, Generic[SweepT, MachineT, LoadT]):
 
     @abstractmethod
     def cautions(self, sweep: SweepT, machine: MachineT, loads: Sequence[LoadT]) -> list[tuple[str, str]]:
-        """Return what readers must know: kinds and sentences."""
+        """Return cautions for readers: kinds and sentences."""
 
 
 class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
-    """What happens when policies decide."""
+    """Simulation of a load under a policy."""
 
     @abstractmethod
     def simulate(
@@ -125,7 +125,7 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         options
             Options or a sweep of this setting, for further choices about simulations; ``None``: the defaults.
         folder
-            Where a simulator outside leaves its files.
+            Folder for the files of a simulator outside.
 
         Raises
         ------
@@ -134,24 +134,24 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         """
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
-        """Compile what simulations under some policies need, once, before many processes begin; usually nothing."""
+        """Compile the code that some policies need, once, before many processes begin; usually nothing."""
         del policies, message
 
     def most_at_once(self, options: OptionsT | SweepT) -> int | None:
-        """Return how many simulations may run on a host at the same time; ``None``: as many as it has cores."""
+        """Return the largest number of simulations on a host at the same time; ``None``: as many as it has cores."""
         del options
         return None
 
 
 Policy = object
-"""What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
+"""A policy that decides without learning: its name, or whatever a setting makes of a user's Python file."""
 
 
 class PolicyBook(ABC):
     """The policies of a setting by name."""
 
     hidden: ClassVar[str] = "true run times"
-    """What no scheduler sees, and some policies do."""
+    """Information that no scheduler has, and some policies use."""
 
     @property
     @abstractmethod
@@ -190,7 +190,7 @@ class PolicyBook(ABC):
         return text
 
     def suffixes(self) -> Mapping[str, str]:
-        """Return what may follow the name of a policy, as an example (``"~off600"``), and what it does.
+        """Return the suffixes of a policy's name, as an example (``"~off600"``), and their effects.
 
         Usually names stand alone.
         """
@@ -202,9 +202,9 @@ class PolicyBook(ABC):
         Parameters
         ----------
         module
-            What came of running the file.
+            Module that running the file made.
         suffix
-            What followed its name: ``"+easy"``; empty if nothing did.
+            Suffix of its name: ``"+easy"``; empty if there is none.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class PolicyBook(ABC):
 
 
 class Clairvoyance(ABC):
-    """Books of which policies have a twin with true run times: it shows what is left to win."""
+    """Books whose policies have a twin with true run times: it shows the room for improvement."""
 
     @abstractmethod
     def with_true_times(self, policy: str) -> str | None:
@@ -260,8 +260,8 @@ class Measures(Generic[TraceT]):
     Parameters
     ----------
     metrics
-        What every metric means and is for (`hdrl.metrics.with_roles`), in the order in which they are computed. One
-        is ``n_jobs``, the number of items, and at least one is compared.
+        Definition and role of every metric (`hdrl.metrics.with_roles`), in the order in which they are computed. One is
+        ``n_jobs``, the number of items, and at least one is compared.
     compute
         Returns every metric of a simulation by name; NaN where there is no number. By default the metrics of all
         tasks, `hdrl.metrics.TASK_METRICS`.
@@ -285,7 +285,7 @@ class Measures(Generic[TraceT]):
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """Metrics of the first table of a report, in addition to the one that decides; else those compared."""
+        """Metrics of the first table of a report beside the deciding one; else those compared."""
         return in_role(self.metrics, "headline") or self.compared
 
     @property
@@ -304,16 +304,16 @@ TABLE_FILES: Sequence[TraceFile] = (TraceFile((TASKS_FILE, STAYS_FILE), write_ta
 
 
 class View:
-    """What is left of a simulation on disk and in pictures; usually tables of tasks and stays.
+    """Files and figures of a simulation; usually tables of tasks and stays.
 
     Parameters
     ----------
     unit_word
-        What a unit of its machines is called in pictures, in the singular.
+        Name of a unit of its machines in pictures, in the singular.
     files
-        What a run folder holds of a Trace; without the first file a folder is no run.
+        Files of a run folder that are written from a Trace; without the first file a folder is no run.
     figures
-        What can be drawn of its runs, by name; ``None``: what can be drawn of all tables.
+        Figures of its runs, by name; ``None``: those of all tables.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class View:
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
+        """Figures of its runs, by name."""
         if self._figures is not None:
             return self._figures
         from hdrl.figures.tables import TABLE_FIGURES
@@ -351,17 +351,17 @@ class Setting(Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
     name
         Its name, as options say it.
     title
-        What it is about, in a few words.
+        Its subject, in a few words.
     inputs
         Its options, and the machines and loads that they ask for.
     simulator
-        What happens on a machine when policies decide.
+        Simulation on a machine when policies decide.
     policies
         Its policies.
     measures
         Its metrics.
     view
-        What its run folders hold, and what can be drawn of them.
+        Files of its run folders, and their figures.
     environments
         Its environments by the names that options give them; the first is the default.
     """

@@ -1,4 +1,4 @@
-"""When nodes of a site took no jobs: ``scontrol show res``, or a table in CSV."""
+"""Downtimes of a site's nodes: ``scontrol show res``, or a table in CSV."""
 
 from __future__ import annotations
 

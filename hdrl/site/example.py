@@ -20,7 +20,7 @@ ACCOUNTING, CONF, QUEUE = "sacct.txt", "slurm.conf", "queue.txt"
 
 N_NODES, CORES_PER_NODE = 64, 16
 POLICY = "fcfs+conservative"
-"""What schedules the made-up site."""
+"""Policy of the made-up site."""
 
 _BEGIN = np.datetime64("2025-01-06T00:00:00")
 _COLUMNS = (
@@ -42,7 +42,7 @@ PartitionName=short Nodes=ALL MaxTime=60 PriorityTier=2 State=UP
 
 
 def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
-    """Write what a made-up site of 1,024 cores would say of some jobs: generated ones, scheduled by `POLICY`.
+    """Write the accounting of a made-up site of 1,024 cores: generated jobs, scheduled by `POLICY`.
 
     One job in a hundred was cancelled while it waited, some were requeued once, the last one still waits.
 
@@ -78,7 +78,7 @@ def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
 
 
 def _queue(rows: NDArray[np.void], start_s: NDArray[np.float64]) -> Iterator[str]:
-    """Yield what runs and waits when the last job comes that has to wait."""
+    """Yield the running and waiting jobs when the last job arrives that has to wait."""
     waited = np.flatnonzero(start_s > rows["submit_s"])
     now_s = rows["submit_s"][waited[-1] if len(waited) else -1]
     is_there = (rows["submit_s"] <= now_s) & (start_s + rows["run_s"] > now_s)

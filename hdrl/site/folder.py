@@ -4,7 +4,7 @@ PLATFORM, LOG, SITE, NAMES, OPTIONS = "platform.json", "jobs.swf", "site.json", 
 REPORT, TEXT, PAGE = "import.json", "import.txt", "import.html"
 
 COLUMNS = "jobs.site.csv"
-"""What stands beside the log of a site with rules."""
+"""Columns beside the log of a site with rules."""
 
 WAITS = "waits.npz"
-"""What `hdrl wait` remembers: the last jobs, and the intervals that their waits set."""
+"""Cache of `hdrl wait`: the last jobs, and the intervals that their waits set."""

@@ -23,7 +23,7 @@ SIMULATED = f"{SLURM}, simulated"
 def replay_in_slurm(
     site: Path, *, first: int | None, n_jobs: int, settings: SlurmSettings, message: Callable[[str], None]
 ) -> dict[str, Distance]:
-    """Return how far a real Slurm, and the simulated one, are from what happened at a site.
+    """Return the distances of a real Slurm, and of the simulated one, from the log of a site.
 
     Jobs that ran or waited at the site when the first job came are submitted before it, the running ones for the rest
     of their time. They fill the machine, and are not compared.
@@ -31,7 +31,7 @@ def replay_in_slurm(
     Parameters
     ----------
     first
-        How many jobs of the log come before the window; ``None``: the window is its end.
+        Number of jobs of the log before the window; ``None``: the window is its end.
 
     Raises
     ------

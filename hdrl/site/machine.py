@@ -34,7 +34,7 @@ def peak_cores(start_s: NDArray[np.float64], run_s: NDArray[np.float64], cores: 
     Parameters
     ----------
     start_s, run_s, cores
-        When each job started, how long it ran, and on how many cores, shape ``(n_jobs,)``.
+        Start, run time and number of cores of each job, shape ``(n_jobs,)``.
     """
     if len(start_s) == 0:
         return 0

@@ -44,14 +44,12 @@ def page_of(report: Mapping[str, Any]) -> str:
         If Jinja2 is not installed.
     """
     site = report["site"]
-    findings = Findings(
-        f"How well does hdrl know {site}?", report["verdict"], report["certainty"], tuple(report["notes"])
-    )
+    findings = Findings(f"Import of {site}", report["verdict"], report["certainty"], tuple(report["notes"]))
     panels = [
         Panel("Replay", _replay_tables(report), "replay", _replay_note(report)),
-        Panel("What was read", _read_tables(report), "read"),
+        Panel("Input", _read_tables(report), "read"),
         Panel("Machine", _machine_tables(report), "machine"),
-        Panel("Go on", [_commands()], "commands"),
+        Panel("Next steps", [_commands()], "commands"),
     ]
     packed = Packed(())
     return render(findings, _facts(report), [one for one in panels if one.parts], packed.model, packed.packs)
@@ -93,7 +91,7 @@ def write_forms(
     Parameters
     ----------
     text, page
-        What makes the text and the page; a page may need an extra.
+        Functions that make the text and the page; a page may need an extra.
     """
     write_json(folder / names[0], answer)
     with atomic_write(folder / names[1]) as file:
@@ -153,8 +151,8 @@ def _read_tables(report: Mapping[str, Any]) -> list[PageTable]:
         "jobs kept": jobs["kept"],
     }
     tables = [
-        _counts("What was read, joined and left out", "what", read),
-        _counts("How the kept jobs ended", "state", jobs["ended"]),
+        _counts("Rows and jobs", "count", read),
+        _counts("Final states of the kept jobs", "state", jobs["ended"]),
     ]
     files = [Row(one["name"], [Cell(one["sha256"], is_code=True)]) for one in report["files"]]
     return [
@@ -179,7 +177,7 @@ def _replay_tables(report: Mapping[str, Any]) -> list[PageTable]:
     policies = report["replay"]["policies"]
     if not policies:
         return []
-    tables = [_distances("Distance from what happened", "policy", [(one["policy"], one["all"]) for one in policies])]
+    tables = [_distances("Difference from the log", "policy", [(one["policy"], one["all"]) for one in policies])]
     nearest = next((one for one in policies if one["policy"] == report["replay"]["nearest"]), None)
     if nearest is not None:
         for key, about in (("partitions", "partition"), ("weeks", "week")):
@@ -261,7 +259,7 @@ def _machine_tables(report: Mapping[str, Any]) -> list[PageTable]:
     }
     if machine["gpus"]:
         size["GPUs"] = machine["gpus"]
-    tables = [_counts("The machine", "what", size), PageTable("Partitions", "partition", columns, rows)]
+    tables = [_counts("Size of the machine", "resource", size), PageTable("Partitions", "partition", columns, rows)]
     if machine["scheduler"]:
         values = [Row(key, [Cell(text, is_code=True)]) for key, text in machine["scheduler"].items()]
         tables.append(PageTable("Rules of the site's scheduler", "key", [PageColumn("value", is_number=False)], values))
@@ -277,4 +275,4 @@ def _commands() -> PageTable:
         ),
     }
     rows = [Row(name, [Cell(text, is_code=True)]) for name, text in commands.items()]
-    return PageTable("Commands in this folder", "what", [PageColumn("command", is_number=False)], rows)
+    return PageTable("Commands in this folder", "task", [PageColumn("command", is_number=False)], rows)

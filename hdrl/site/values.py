@@ -46,7 +46,7 @@ class Clock:
     Parameters
     ----------
     zone
-        Where dates without a zone are local; ``None``: they are UTC.
+        Time zone of dates without one; ``None``: UTC.
     """
 
     def __init__(self, zone: ZoneInfo | None) -> None:
@@ -101,7 +101,7 @@ class Clock:
             latest_s = np.fmax(latest_s, column)
 
     def _repeated_s(self, number: int) -> float:
-        """Return how long after a quarter of an hour clocks show the same again; 0 if they do not."""
+        """Return the time after which clocks repeat a quarter of an hour, in seconds; 0 if they do not."""
         date = datetime.fromtimestamp(number * _SLICE_S, self._zone)
         first, second = (date.replace(fold=fold).utcoffset() or timedelta() for fold in (date.fold, 1))
         return (first - second).total_seconds()

@@ -1,4 +1,4 @@
-"""When will each waiting job of a site start: its queue as accounting has it, with intervals that its own log sets."""
+"""Start times of a site's waiting jobs: its queue as accounting has it, with intervals that its own log sets."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ NO_CORES = "no number of cores"
 
 @dataclass(frozen=True, slots=True)
 class WaitChoices:
-    """How waits are predicted.
+    """Choices for the prediction of waits.
 
     Attributes
     ----------
     policy
         The policy that stands for the site's own.
     predictor
-        What says how long jobs will run.
+        Predictor of run times.
     form, zone
         Format of the dump, and time zone of its dates, as for an import.
     site_rules
@@ -81,7 +81,7 @@ class WaitChoices:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What the log of a site says before a date."""
+    """History in the log of a site before a date."""
 
     known: Rows  # the last jobs that had started
     # between which dates of the log these are the jobs that had started
@@ -92,7 +92,7 @@ class _Past:
     # see `adapted`
     intervals: Intervals
     coverage: float
-    # how many waits and dates they come from
+    # numbers of the waits and of their dates
     n_past: int
     n_dates: int
 
@@ -203,7 +203,7 @@ def _past(
     choices: WaitChoices,
     progress: Callable[[str], None] | None,
 ) -> _Past:
-    """Return what the log of a site says before a date, from a file if that has been found out before.
+    """Return the history in the log of a site before a date, from a file if that has been found out before.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def _past(
 
 
 def _stored(path: Path, key: str) -> _Past | None:
-    """Return what is in a file, ``None`` if it is of something else, or damaged, or not there."""
+    """Return the contents of a file, ``None`` if it is of something else, or damaged, or not there."""
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as packed:
             n_bytes = sum(one.file_size for one in packed.infolist())

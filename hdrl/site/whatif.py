@@ -1,4 +1,4 @@
-"""What if the machine had another size or another policy: waits, utilisation, power and cost, with intervals."""
+"""Effects of another size or another policy of a machine: waits, utilisation, power and cost, with intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FloatArray = NDArray[np.float64]
 MOST_SIMULATIONS = 100_000
 
 PARTITION = "partition "
-"""How classes of the jobs of a partition are called, before its name."""
+"""Prefix of the names of classes for the jobs of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class WhatIf:
     policies
         Names of policies, Python files or model files.
     window, n_windows, warm_up
-        How many jobs a window has, how many windows, and how many jobs fill the machine before each.
+        Numbers of jobs of a window, of windows, and of jobs that fill the machine before each.
     target_s
         The longest 95th percentile of waits that is wanted.
     node_hour_price, kwh_price
-        What an hour of a node and a kilowatt hour cost.
+        Prices of an hour of a node, and of a kilowatt hour.
     seed
         Seed of policies that draw, and of the resamples of intervals.
     site_rules
@@ -80,7 +80,7 @@ def what_if(
     Parameters
     ----------
     n_workers
-        How many processes simulate; ``None``: one per core.
+        Number of processes that simulate; ``None``: one per core.
     on_result
         Called with how many of the pairs of machine and policy are done, and how many there are.
 
@@ -184,7 +184,7 @@ def _windows(log: Workload, question: WhatIf) -> list[Workload]:
 
 
 def _player(policy: str) -> Callable[..., Any]:
-    """Return what simulates a workload under a policy: a name, a Python file, or a model file."""
+    """Return a function that simulates a workload under a policy: a name, a Python file, or a model file."""
     if not policy.endswith(MODEL_SUFFIXES):
         return functools.partial(_play_policy, policy)
     model = Model(policy)
@@ -252,7 +252,7 @@ def _consumed_j(trace: Trace, span_s: float) -> float:
 
 
 def _partitions(platform: Platform, window: Workload) -> dict[str, NDArray[np.bool_]]:
-    """Return which jobs may run in which partition, if the rules of the site count and it has several."""
+    """Return the jobs that may run in each partition, if the rules of the site count and it has several."""
     rules, site = platform.site, window.site
     if rules is None or site is None or len(rules.partition_names) < 2:
         return {}

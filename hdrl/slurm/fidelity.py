@@ -1,4 +1,4 @@
-"""How far policies are from recorded runs of a real Slurm, beside how far Slurm is from itself."""
+"""Distances of policies from recorded runs of a real Slurm, beside the distance of Slurm from itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLICIES = ("slurm", "fcfs+easy", "fcfs+conservative")
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How far policies are from recorded runs.
+    """Distances of policies from recorded runs.
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ def fidelity(runs: Sequence[RecordedRun], policies: Iterable[str], message: Call
 
 
 def simulated_start_s(run: RecordedRun, policy: str) -> NDArray[np.float64]:
-    """Return when a policy starts each job of a run, in the clock of its workload; NaN of a job that never starts."""
+    """Return the start of each job under a policy, in the clock of its workload; NaN of a job that never starts."""
     start_s: NDArray[np.float64] = simulate(run.platform, run.workload, policy, energy=False).records["start_s"]
     return np.where(start_s >= 0, start_s, np.nan)
 
 
 def _distance(run: RecordedRun, start_s: NDArray[np.float64]) -> Distance:
-    """Return how far starts are from what Slurm did, of the jobs that start in both; waits begin when it said so."""
+    """Return the distance of starts from Slurm's, of the jobs that start in both; waits begin when it said so."""
     both = np.isfinite(run.start_s) & np.isfinite(start_s)
     return distance_between(run.eligible_s[both], run.start_s[both], start_s[both])
 

@@ -130,7 +130,7 @@ def _started(trace: Trace) -> list[int]:
 
 
 def _ends_s(trace: Trace) -> NDArray[np.float64]:
-    """Return when each job ended; a run time of 1e-5 s stands for none at all."""
+    """Return the end of each job, in seconds; a run time of 1e-5 s stands for none at all."""
     run_s = trace.records["run_s"]
     return np.asarray(trace.records["start_s"] + np.where(run_s == SHORTEST_RUN_S, 0.0, run_s))
 
@@ -293,7 +293,7 @@ def _idle_j(trace: Trace, core: int, history: _History, start_s: float, end_s: f
 def _extra_j(
     trace: Trace, histories: list[_History], job: int, start_s: float, end_s: float
 ) -> Iterator[tuple[int, float]]:
-    """Yield what the cores of a job take between two dates beyond what they would take if they did nothing."""
+    """Yield the energy of a job's cores between two dates beyond that of cores that do nothing, in joules."""
     for phase in _phases(trace, histories, job):
         begin_s, until_s = max(phase.start_s, start_s), min(phase.end_s, end_s)
         if phase.flops <= 0.0 or until_s <= begin_s:
@@ -303,7 +303,7 @@ def _extra_j(
 
 
 def _extra_w(trace: Trace, core: int, pstate: int, flops: float) -> float:
-    """Return what a core that computes draws more than one that does nothing, in watts."""
+    """Return the power of a core that computes beyond that of one that does nothing, in watts."""
     platform = trace.platform
     load = min(1.0, flops / float(platform.speed_flops[core, pstate] * platform.host_cores[core]))
     epsilon_w, full_w = float(platform.epsilon_w[core, pstate]), float(platform.full_w[core, pstate])

@@ -38,7 +38,7 @@ class SettingCheck:
     Attributes
     ----------
     name
-        What is checked: ``"machine"``, ``"simulation of fcfs"``.
+        Subject of the check: ``"machine"``, ``"simulation of fcfs"``.
     """
 
     name: str
@@ -162,7 +162,7 @@ class _Asked:
         return self.setting.simulator.simulate(self.machine, self.load, policy, seed=seed, options=self.sweep)
 
     def trace(self, policy: str) -> Trace:
-        """Return what the checks of a policy share."""
+        """Return the trace of a policy, which its checks share."""
         if policy not in self._traces:
             self._traces[policy] = self.simulated(policy, seed=3)
         return self._traces[policy]

@@ -1,4 +1,4 @@
-"""Tiny vector environments of which the best policy is known: an agent that fails here has an error.
+"""Tiny vector environments with known best policies: an agent that fails here has an error.
 
 All of them know both modes of autoreset, give action masks, can save their state, and draw all that is random from
 one seed.
@@ -57,7 +57,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
     @abstractmethod
     def draw(self, rows: Array) -> None:
-        """Draw what the environments of the given indices show next."""
+        """Draw the next observations of the environments of the given indices."""
 
     @abstractmethod
     def rewards_of(self, actions: Array) -> Array:
@@ -65,10 +65,10 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
     @abstractmethod
     def observe(self) -> Array:
-        """Return what all environments show, a new array."""
+        """Return the observations of all environments, a new array."""
 
     def masks(self) -> Array:
-        """Return which actions are legal, shape ``(num_envs, n_actions)``, int8: all of them."""
+        """Return the mask of legal actions, shape ``(num_envs, n_actions)``, int8: all of them."""
         return np.ones((self.num_envs, self.n_actions), dtype=np.int8)
 
     def arrays(self) -> dict[str, Array]:
@@ -109,7 +109,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         return self.observe(), rewards, ended & ~cut, cut, infos
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue: copies of arrays, and the state of the random generator."""
+        """Return the whole state: copies of arrays, and the state of the random generator."""
         saved: dict[str, Any] = {name: array.copy() for name, array in self.arrays().items()}
         return {**saved, "random": self.random.bit_generator.state}
 
@@ -137,7 +137,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
 
 class IdentityEnvs(ToyEnvs):
-    """Say what you see: the observation is one of ``n_actions`` symbols, the action of that number earns 1, others 0.
+    """Repeat the observation: it is one of ``n_actions`` symbols, the action of that number earns 1, others 0.
 
     The best return of an episode is its length; guessing earns ``length / n_actions``.
 
@@ -246,7 +246,7 @@ class ConstantEnvs(ToyEnvs):
 
 
 class ShortestRowEnvs(ToyEnvs):
-    """Pick the shortest job: a table with a row for each job, of which some are empty and illegal.
+    """Pick the shortest job: a table with a row for each job; some are empty and illegal.
 
     The action's job of the smallest second feature earns 1, others 0. The best return of an episode is its length.
     With 128 rows and 8 features the spaces are those of ``hdrl/JobPick-v0``.
@@ -290,7 +290,7 @@ class ShortestRowEnvs(ToyEnvs):
         return self.tables.copy()
 
     def masks(self) -> Array:
-        """Return which rows hold a job."""
+        """Return the mask of the rows that hold a job."""
         return self.filled.copy()
 
     def arrays(self) -> dict[str, Array]:

@@ -70,11 +70,11 @@ class Job:
     memory_mib, bandwidth_gbps
         Memory in MiB and memory bandwidth in GB/s that each core takes.
     steps
-        What the job does: kind, amount and return code of each step, as in `hdrl.batch.STEP_DTYPE`.
+        Steps of the job: kind, amount and return code of each step, as in `hdrl.batch.STEP_DTYPE`.
     id
         Its id; by default its place in the workload.
     source
-        Which file it comes from (0: ``w0``).
+        Index of its file (0: ``w0``).
     """
 
     submit_s: float = 0.0

@@ -1,4 +1,4 @@
-"""What happened in a simulation, whatever was simulated: tasks, their stays on units, signals and counts."""
+"""Trace of a simulation in any setting: tasks, their stays on units, signals and counts."""
 
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, read_tables, write_tables
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Load, Machine, Signal, TaskState, TaskTrace, Trace, never

@@ -33,7 +33,7 @@ class TraceFile:
     write
         Writes them: the Trace and the folder.
     what
-        What they hold, in a few words.
+        Their contents, in a few words.
     is_extra
         Whether they are written only where options ask for them by name (``also_write``).
     is_of_few

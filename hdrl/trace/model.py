@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Machine(Protocol):
-    """What is scheduled on: a cluster, a rack of GPUs, the units of a car."""
+    """Machine that tasks are scheduled on: a cluster, a rack of GPUs, the units of a car."""
 
     @property
     def name(self) -> str:
@@ -20,11 +20,11 @@ class Machine(Protocol):
 
     @property
     def n_units(self) -> int:
-        """How many units it has: the smallest things that a task can hold."""
+        """Number of its units: the smallest things that a task can hold."""
 
     @property
     def unit_kinds(self) -> Mapping[str, int]:
-        """How many units there are of each kind."""
+        """Number of units of each kind."""
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that a simulation depends on, hexadecimal."""
@@ -34,7 +34,7 @@ class Machine(Protocol):
 
 
 class Load(Protocol):
-    """What is scheduled: the items of a log or of a generator, in the order of their release."""
+    """Items to schedule, from a log or a generator, in the order of their release."""
 
     @property
     def name(self) -> str:
@@ -42,15 +42,15 @@ class Load(Protocol):
 
     @property
     def n_items(self) -> int:
-        """How many jobs, instances or trainings it holds."""
+        """Number of its jobs, instances or trainings."""
 
     @property
     def n_dropped(self) -> Mapping[str, int]:
-        """How many items of the source were left out, by reason."""
+        """Number of items of the source that were left out, by reason."""
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """What it was made from: file, hash, model and parameters."""
+        """Its source: file, hash, model and parameters."""
 
     def window(self, start: int, n_items: int, /) -> Self:
         """Return consecutive items, in the order of release.
@@ -63,7 +63,7 @@ class Load(Protocol):
 
 
 class TaskState(IntEnum):
-    """Where a task is, or how it ended."""
+    """State of a task, and how it ended."""
 
     NOT_RELEASED = 0
     WAITING = 1
@@ -139,19 +139,19 @@ class Trace(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """What was scheduled on."""
+        """Machine of the simulation."""
 
     @property
     def load(self) -> Load:
-        """What was scheduled."""
+        """Load of the simulation."""
 
     @property
     def tasks(self) -> NDArray[np.void]:
-        """What became of each item of the load: array of `TASK_DTYPE`, in the order of the load."""
+        """Outcome of each item of the load: array of `TASK_DTYPE`, in the order of the load."""
 
     @property
     def stays(self) -> NDArray[np.void]:
-        """When tasks held units: array of `STAY_DTYPE`, by start."""
+        """Spans in which tasks held units: array of `STAY_DTYPE`, by start."""
 
     @property
     def stay_units(self) -> NDArray[np.int32]:
@@ -159,11 +159,11 @@ class Trace(Protocol):
 
     @property
     def signals(self) -> Mapping[str, Signal]:
-        """What changes over time, by name: ``queue``, ``power_w``, free units of a kind."""
+        """Values over time, by name: ``queue``, ``power_w``, free units of a kind."""
 
     @property
     def counts(self) -> Mapping[str, float]:
-        """What was counted, by name."""
+        """Counts, by name."""
 
     @property
     def end_s(self) -> float:
@@ -171,7 +171,7 @@ class Trace(Protocol):
 
     @property
     def n_decisions(self) -> int:
-        """How many times the policy decided."""
+        """Number of decisions of the policy."""
 
     @property
     def info(self) -> Mapping[str, Any]:
@@ -211,7 +211,7 @@ class TaskTrace:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTrace(TaskTrace):
-    """A Trace that holds more of each task than all settings do: what was decided for it, and what came of that.
+    """A Trace with more data on each task than all settings have: the decisions for it, and their outcomes.
 
     ``outcomes`` is an array of a type of the setting, a row per task.
     """

@@ -22,7 +22,7 @@ class PlainMachine:
 
     @property
     def n_units(self) -> int:
-        """How many units it has."""
+        """Number of units."""
         return sum(self.unit_kinds.values())
 
     def sha256(self) -> str:
@@ -30,7 +30,7 @@ class PlainMachine:
         return sha256_of([], dict(self.unit_kinds))
 
     def facts(self) -> dict[str, object]:
-        """Return its name, how many units it has, and of which kinds."""
+        """Return its name, the number of its units, and their kinds."""
         of_kinds = {f"n_{kind}": n for kind, n in self.unit_kinds.items()}
         return {"name": self.name, "n_units": self.n_units, **(of_kinds if len(of_kinds) > 1 else {})}
 
@@ -54,7 +54,7 @@ class PlainLoad:
 
     @property
     def n_items(self) -> int:
-        """How many items it holds."""
+        """Number of items."""
         return len(self.items)
 
     def window(self, start: int, n_items: int, /) -> PlainLoad:
@@ -78,7 +78,7 @@ def trace_of_runs(
     unit: NDArray[np.int32],
     n_decisions: int = 0,
 ) -> TaskTrace:
-    """Return the Trace of items each of which has held one unit, and done all its work.
+    """Return the Trace of items that each held one unit, and did all their work.
 
     ``start_s``, ``end_s`` and ``unit`` have the shape ``(n_items,)``.
     """

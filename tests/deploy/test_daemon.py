@@ -308,7 +308,7 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
         (
             "config",
             "PriorityType = priority/multifactor\nPriorityWeightTRES = CPU=60000000,Mem=50000000\n",
-            "come to 110,000,000 together",
+            "sum to 110,000,000,",
         ),
         ("code", "3", "squeue: ended with 3"),
         ("sinfo", "slurm_load_partitions: Unable to contact slurm controller\n", "sinfo: no cores in"),

@@ -59,7 +59,7 @@ def test_an_administrator_finds_all_that_is_needed(sites: Path, tmp_path: Path):
     assert (deployment.cores, deployment.cores_per_node) == (1024, 16)
     assert deployment.limits_s == {"": 7 * 86400.0, "main": 7 * 86400.0, "short": 3600.0}
     assert "daemon looks every 20 s" in page
-    assert "come to 1,000 at most" in page
+    assert "sum to at most 1,000" in page
     assert "putting off its\n  start by 60 s at a time" in page
     assert "{" not in page
     assert set(deployment.promise.blocks) == {"queue", "predictions", "results"}
@@ -177,4 +177,4 @@ def test_weights_that_could_pass_the_bound_are_refused(sites: Path, tmp_path: Pa
     (site / "site.json").write_text(json.dumps(data))
     done = call("deploy", "slurm", "sjf", "--site", site, "-o", tmp_path / "d")
     assert done.exit_code == 2
-    assert re.search("come to 100,000,001 together, expected less than 100,000,000", done.stderr)
+    assert re.search("sum to 100,000,001, expected less than 100,000,000", done.stderr)

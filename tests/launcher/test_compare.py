@@ -189,7 +189,7 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
     assert process.returncode == 128 + number, stderr
     assert stdout == ""
     assert stderr.splitlines() == [
-        "what finished is kept: hdrl compare --resume --out out --trust",
+        "finished simulations are kept: hdrl compare --resume --out out --trust",
         f"hdrl: error: {word}",
     ]
     n_kept = len(points.read_text().splitlines()) - 1

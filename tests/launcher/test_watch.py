@@ -248,7 +248,7 @@ def test_of_several_protocols_the_last_one_is_shown(comparison: Path):
     with working(whole / "padded", SCOPE):
         page = live_page(whole)
         assert not is_finished(whole)
-    assert "How far along is the comparison in held/padded?" in page
+    assert "Progress of the comparison in held/padded" in page
     assert "it was stopped. To go on: the same command" in live_page(whole)
     (whole / "held_out.json").touch()
     assert is_finished(whole)

@@ -1,4 +1,4 @@
-"""What actors wait for together: messages that take time, and executions of parallel tasks."""
+"""Activities that several actors wait for: messages that take time, and executions of parallel tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Mailbox:
 
     @property
     def empty(self) -> bool:
-        """Whether no actor waits for the other side."""
+        """True if no actor waits for the other side."""
         return not self.senders and not self.receivers
 
     def put(self, source: Cpu, message: object) -> Put:

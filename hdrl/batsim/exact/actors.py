@@ -15,7 +15,7 @@ from hdrl.batsim.exact.rows import Timer
 
 T = TypeVar("T")
 Steps = Generator["Call", Any, T]
-"""What an actor, or a part of one, is: it yields calls and returns a `T`."""
+"""Type of an actor, or of a part of one: it yields calls and returns a `T`."""
 
 
 class Call(Protocol):
@@ -26,7 +26,7 @@ class Call(Protocol):
 
 
 class Waited(Protocol):
-    """What an actor waits for, and other actors may cancel."""
+    """Activity that an actor waits for, and other actors may cancel."""
 
     flow: Flow
 
@@ -67,7 +67,7 @@ class ActorKernel:
         self.n_running = 0
         """Number of actors that run in this round."""
         self.all_sweeping = False
-        """Whether every actor of this round is bringing all machines up to date, or only one runs at all."""
+        """True if every actor of this round is bringing all machines up to date, or only one runs at all."""
         self.n_sweeping = 0
         """Number of actors of the next round whose last call was to bring the next of all machines up to date."""
         self._ready: list[Actor] = []

@@ -23,7 +23,7 @@ class JobIo:
 
 
 def job_io(job: ExactJob, name: str, machines: list[int], where: str) -> JobIo:
-    """Return what is added to a job, by the name of a profile of its workload.
+    """Return the I/O to add to a job, by the name of a profile of its workload.
 
     Raise BatsimError if it cannot be merged with what the job does, WorkloadError if there is no such profile.
     """
@@ -33,7 +33,7 @@ def job_io(job: ExactJob, name: str, machines: list[int], where: str) -> JobIo:
 
 
 def _check_parts(job: ExactJob, profile: Profile, io: Profile, where: str) -> None:
-    """Refuse what has no like parts: Batsim would stop, or read beyond its lists."""
+    """Refuse profiles without like parts: Batsim would stop, or read beyond its lists."""
     if isinstance(io, Composed) != isinstance(profile, Composed):
         raise BatsimError(
             f"{where}: additional_io_job {io.name!r} and the job's profile {profile.name!r} must both be composed "

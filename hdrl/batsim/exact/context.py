@@ -1,4 +1,4 @@
-"""What all actors of a simulation share."""
+"""State that all actors of a simulation share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Scheduler(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatsimOptions:
-    """What the command line of Batsim says, as far as it changes the simulation.
+    """Options of Batsim's command line that change the simulation.
 
     Attributes
     ----------

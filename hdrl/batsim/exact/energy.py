@@ -22,7 +22,7 @@ MOST_IN_LISTS = 128
 
 
 class _Lists:
-    """What there is of each machine.
+    """Energy and power of each machine, as lists.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class EnergyMeter:
         self._pstate = [0] * n
         self._stale = set(range(n))
         self._epsilon_w: Extended | None = None
-        self._updated_s = 0.0  # when all machines were up to date for the last time
+        self._updated_s = 0.0  # date at which all machines were up to date for the last time
         self._apart: list[int] = []  # those that were brought up to date since then
 
     def load_changes(self, machines: Iterable[int]) -> None:

@@ -15,10 +15,10 @@ from hdrl.batsim.exact.rows import MOST_IN_LISTS, ActionRows, ListRows, Timer
 from hdrl.batsim.exact.sharing import SharedNetwork
 
 TIME_PRECISION_S = 1e-9
-"""What remains of a duration or a latency counts as nothing below this."""
+"""Threshold below which the rest of a duration or a latency counts as zero, in seconds."""
 
 WORK_PRECISION = 1e-14
-"""What remains of a unit of work counts as nothing below this."""
+"""Threshold below which the rest of a unit of work counts as zero."""
 
 
 class Engine:

@@ -41,7 +41,7 @@ class JobRun:
     job: ExactJob
     cpus: list[Cpu]  # the host of each executor
     storage_mapping: dict[str, int]  # machines of storage labels
-    left_s: float  # what is left of the walltime, negative if there is none
+    left_s: float  # rest of the walltime, negative if there is none
     here: Cpu  # the host of the job's actor
     io: JobIo | None = None  # transfers that the scheduler has added to the job, with the machines that take part
 

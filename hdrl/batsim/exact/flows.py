@@ -18,10 +18,10 @@ WINDOW_BYTES = 4194304.0
 
 
 class Activity(Protocol):
-    """What stands behind an action of the engine."""
+    """Activity of an action of the engine."""
 
     def end(self) -> None:
-        """Do what has to be done when the action is over."""
+        """React to the end of the action."""
 
 
 class Resource:
@@ -44,7 +44,7 @@ class Resource:
         """Weights (positive) of the demands of each flow that works, in the order in which they began to work."""
 
     def load(self) -> float:
-        """Return what its flows take of it, in the unit of its capacity."""
+        """Return the load by its flows, in the unit of its capacity."""
         users = self.users
         if len(users) == 1:
             ((flow, weights),) = users.items()
@@ -57,7 +57,7 @@ class Resource:
         return total
 
     def taken(self, steps: Mapping[Flow, float]) -> list[float]:
-        """Return what each demand takes when rates rise by some steps; the newest first, as SimGrid adds them up."""
+        """Return the load of each demand when rates rise by some steps; the newest first, as SimGrid adds them up."""
         return [weight * steps[flow] for flow, weights in reversed(self.users.items()) for weight in reversed(weights)]
 
 
@@ -99,7 +99,7 @@ class Links(Protocol):
 
 
 class Work:
-    """What a flow has to do: flop on hosts, and bytes between them.
+    """Work of a flow: flop on hosts, and bytes between them.
 
     Parameters
     ----------
@@ -193,9 +193,9 @@ class Flow:
     Attributes
     ----------
     latency_s
-        What is left to wait before any work is done.
+        Latency still to wait before any work is done.
     flowing
-        Whether it can work, that is whether its latency is paid.
+        Whether it can work: its latency is paid.
     rate
         Work per second, of the one unit that it has to do.
     demands, machines
@@ -205,7 +205,7 @@ class Flow:
     row
         Its row in the engine's table, -1 while it stands still.
     remains
-        What remains of its work while it stands still.
+        Remaining work while it stands still.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""What each machine did all the while, noted when its state changes; nothing else is touched by it."""
+"""Times of each machine in each state, noted when its state changes; nothing else is touched by it."""
 
 from __future__ import annotations
 

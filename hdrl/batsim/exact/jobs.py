@@ -47,7 +47,7 @@ class ExactTask:
     Attributes
     ----------
     part, index
-        What a composed profile is at, and how many parts came before it, all repetitions counted; -1 before.
+        Present part of a composed profile, and the number of parts before it, all repetitions counted; -1 before.
     execution
         The parallel task, once it has been started.
     began_s, needed_s
@@ -97,19 +97,19 @@ class ExactJob:
     state
         One of Batsim's states.
     start_s, run_s, end_s, energy_j, return_code, allocation, allocation_text
-        What became of it; -1 and empty before.
+        Its outcome; -1 and empty before.
     before_j
         The energy of its machines when it started.
     metadata
         A text attached by the scheduler.
     messages
-        What the scheduler has sent to it and it has not taken.
+        Messages of the scheduler that it has not taken.
     kill_requested
         Whether a kill has been requested.
     actors
         Those that run it.
     task
-        What it is doing.
+        Its present task.
     timed_out
         Parallel tasks that reached the walltime and go on until the job's actor ends.
     """

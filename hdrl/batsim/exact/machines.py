@@ -38,7 +38,7 @@ class BatsimMachine:
     Attributes
     ----------
     since, spent
-        When its state changed for the last time, and how long it has been in each state; `Machines` has the unit.
+        Date of the last change of its state, and its time in each state; `Machines` has the unit.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class BatsimMachine:
 
 
 class MachineWatcher(Protocol):
-    """Who notes what machines do."""
+    """Observer of the states of machines."""
 
     def leave(self, machine: BatsimMachine, now_s: float) -> None:
         """Note that a machine is about to leave its state."""
@@ -147,7 +147,7 @@ class Machines:
         self.n_grouped_switches = 0
         self.n_machine_switches = 0
         self.watcher: MachineWatcher | None = None
-        """Who notes what each machine does, if anybody wants to know."""
+        """Observer of the states of machines, if there is one."""
         self._units_per_s = 0  # of dates in `BatsimMachine`
 
     def __len__(self) -> int:

@@ -39,10 +39,10 @@ PSTATE_COLUMNS = "time,machine_id,new_pstate"
 ENERGY_COLUMNS = "time,energy,event_type,wattmin,epower"
 
 _DOUBTFUL = 8.0 * 2.0**-53
-"""How far a few operations on doubles may be from the same in 80 bits, relative to the result."""
+"""Largest relative difference between a few operations on doubles and the same in 80 bits."""
 
 _EARLY = 2000.0
-"""Between two dates of which one is no more times as late as the other, 64 bits hold the time exactly."""
+"""Largest ratio of two dates whose difference 64 bits hold exactly."""
 
 
 class Totals:
@@ -130,7 +130,7 @@ class JobTimes:
     Attributes
     ----------
     finish_s, waiting_s, turnaround_s
-        When it ended, how long it waited, and both waiting and running.
+        Date of its end, its wait, and the sum of wait and run.
     stretch
         Turnaround per second of run time; it may be off by some units in the last place that are not printed.
     """
@@ -161,7 +161,7 @@ class Outputs:
     jobs, machine_states, pstate_changes, energy
         Lines so far, without the header.
     totals
-        What the schedule file sums up.
+        Sums for the schedule file.
     consumed_j
         Energy from the first submission to the last end of a job.
     """

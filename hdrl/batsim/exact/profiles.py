@@ -1,4 +1,4 @@
-"""What jobs do: profiles, read from JSON and checked once, as Batsim checks them."""
+"""Profiles of jobs, read from JSON and checked once, as Batsim checks them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Profile:
 
     name: str
     description: Mapping[str, Any] = field(repr=False)  # its JSON description, as the scheduler gets it
-    return_code: int = 0  # what a job with it returns when nothing goes wrong
+    return_code: int = 0  # return code of a job with it when nothing goes wrong
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)

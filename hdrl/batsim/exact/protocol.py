@@ -95,7 +95,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     tuple: _array,
     type(None): lambda _: "null",
 }
-"""What writes a JSON value, by its type."""
+"""Functions that write a JSON value, by its type."""
 
 
 def with_id(description: Mapping[str, Any], job_id: str) -> dict[str, Any]:
@@ -118,14 +118,14 @@ def _with_id(value: Any, job_id: str) -> Any:
 class SchedulerRequest:
     """A request of the scheduler."""
 
-    timestamp_s: float  # when it is to be applied
+    timestamp_s: float  # date at which it is to be applied
     kind: str  # its type, as in the protocol
     data: dict[str, Any]  # its data, with the members that this type needs
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Reply:
-    """What a scheduler answers: requests in order, and the date at which it is ready again."""
+    """Reply of a scheduler: requests in order, and the date at which it is ready again."""
 
     now_s: float
     requests: list[SchedulerRequest]

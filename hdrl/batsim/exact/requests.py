@@ -1,4 +1,4 @@
-"""What a scheduler may ask for, and what Batsim does then."""
+"""Requests of a scheduler, and Batsim's reactions to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STOP = "Batsim would stop here"
 
 @dataclass(slots=True, eq=False, repr=False)
 class Unfinished:
-    """What has to come to an end before the simulation does."""
+    """Counts of the activities that must end before the simulation does."""
 
     n_job_submitters: int
     n_event_submitters: int
@@ -68,7 +68,7 @@ class Requests:
         }
 
     def register(self, request: SchedulerRequest) -> Message:
-        """Register what a request brings, before its date has come; return the internal message for it."""
+        """Register the contents of a request, before its date has come; return the internal message for it."""
         if request.kind == "EXECUTE_JOB" and "additional_io_job" in request.data:
             self._register_io(request.data)
         if request.kind not in ("REGISTER_JOB", "REGISTER_PROFILE"):

@@ -59,7 +59,7 @@ class ActionRows(abc.ABC):
 
     @abc.abstractmethod
     def remains(self, action: Flow | Timer) -> float:
-        """Return what remains of an action."""
+        """Return the remaining work of an action."""
 
     @abc.abstractmethod
     def rate(self, action: Flow | Timer) -> float:
@@ -75,7 +75,7 @@ class ActionRows(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, delta_s: float) -> list[Flow | Timer]:
-        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        """Bring all actions nearer to their ends; return the finished ones, in no order."""
 
     def _note(self, remains: float, rate: float, precision: float) -> None:
         left_s, slack_s = remains / rate, 2.0 * precision / rate
@@ -114,7 +114,7 @@ class ListRows(ActionRows):
             self._remains[row], self._rates[row], self._precisions[row] = remains, rate, precision
 
     def remains(self, action: Flow | Timer) -> float:
-        """Return what remains of an action."""
+        """Return the remaining work of an action."""
         return self._remains[action.row]
 
     def rate(self, action: Flow | Timer) -> float:
@@ -133,7 +133,7 @@ class ListRows(ActionRows):
         return self.sure_s
 
     def advance(self, delta_s: float) -> list[Flow | Timer]:
-        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        """Bring all actions nearer to their ends; return the finished ones, in no order."""
         # to let zip compare lengths would take a third of the time
         self._remains = [remains - rate * delta_s for remains, rate in zip(self._remains, self._rates)]  # noqa: B905
         self.sure_s = self.sure_s * _ROUNDED_DOWN - delta_s
@@ -184,7 +184,7 @@ class ArrayRows(ActionRows):
         self._free.append(row)
 
     def remains(self, action: Flow | Timer) -> float:
-        """Return what remains of an action."""
+        """Return the remaining work of an action."""
         return self._remains.item(action.row)
 
     def rate(self, action: Flow | Timer) -> float:
@@ -204,7 +204,7 @@ class ArrayRows(ActionRows):
         return self.sure_s
 
     def advance(self, delta_s: float) -> list[Flow | Timer]:
-        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        """Bring all actions nearer to their ends; return the finished ones, in no order."""
         self._np.multiply(self._rates, delta_s, self._seconds)
         self._np.subtract(self._remains, self._seconds, self._remains)
         self.sure_s = self.sure_s * _ROUNDED_DOWN - delta_s

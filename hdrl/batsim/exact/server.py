@@ -61,7 +61,7 @@ class Server:
             Switched: self._switched,
             FromJob: self._message_of_job,
         }
-        """What to do with an internal message, by its type; steps that are left to do may be returned."""
+        """Handlers of internal messages, by their type; a handler may return steps that are left to do."""
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         """Note an event for the scheduler, at the present date."""

@@ -1,4 +1,4 @@
-"""How flows share CPUs and links: the fair bottleneck of SimGrid's model of parallel tasks (ptask_L07).
+"""Sharing of CPUs and links among flows: the fair bottleneck of SimGrid's model of parallel tasks (ptask_L07).
 
 Rates rise together until, one after the other, resources are used up and flows reach their own limit. Flows that share
 nothing do not influence each other, so only what is connected to a change is solved again.
@@ -14,7 +14,7 @@ from hdrl.settings.batch.simgrid.file import SimGridPlatform
 from hdrl.settings.batch.simgrid.zones import ZoneLink
 
 USAGE_PRECISION = 1e-5
-"""What is left of a resource counts as nothing below this (flop/s or bytes/s)."""
+"""Threshold below which the rest of a resource counts as zero (flop/s or bytes/s)."""
 
 _MOST_ROUNDS = 10_000
 """Of the solver, so that it ends in any case."""
@@ -180,7 +180,7 @@ def _skip_rounds(
 
 
 def _shares(left: dict[Resource, float], live: set[Flow]) -> dict[Resource, float]:
-    """Share what is left of each resource between the demands on it; forget resources without demands."""
+    """Share the rest of each resource between the demands on it; forget resources without demands."""
     shares = {}
     for resource in list(left):
         n_demands = 0

@@ -19,7 +19,7 @@ from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 @dataclass(slots=True, eq=False, repr=False)
 class Result:
-    """What a simulation gives.
+    """Result of a simulation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What happens by itself: jobs that are submitted, external events, and calls at a date."""
+"""Events that need no request: jobs that are submitted, external events, and calls at a date."""
 
 from __future__ import annotations
 

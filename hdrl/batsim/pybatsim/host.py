@@ -24,7 +24,7 @@ from hdrl.batsim.pybatsim.require import require_pybatsim, scheduler_names
 _log = logging.getLogger(__name__)
 
 RECURSION_LIMIT = 10_000
-"""What PyBatsim sets for the whole process; here it holds while a scheduler decides."""
+"""PyBatsim's limit for the whole process; here it holds while a scheduler decides."""
 
 
 class HostedScheduler(Closing):
@@ -58,7 +58,7 @@ class HostedScheduler(Closing):
         self._batsim: Any = None
         self._handlers_before = set(map(id, _handlers()))
         self._folder = tempfile.TemporaryDirectory(prefix="hdrl-pybatsim-")
-        with self._closed_after_errors(), self._at_home():
+        with self._closed_after_errors(), self._scheduler_context():
             self._scheduler = self._make(str(name), _Options(options or {}, Path(self._folder.name)))
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class HostedScheduler(Closing):
     def exchange(self, message: str) -> str:
         """Answer a message of Batsim; raise BatsimError with the line where the scheduler fails."""
         self._slot.message = message
-        with self._closed_after_errors(), self._at_home():
+        with self._closed_after_errors(), self._scheduler_context():
             if self._batsim is None:
                 self._batsim = self._begin()
             else:
@@ -102,11 +102,11 @@ class HostedScheduler(Closing):
             return self._pybatsim.Batsim(self._scheduler, network_endpoint="", timeout=0)
 
     @contextlib.contextmanager
-    def _at_home(self) -> Iterator[None]:
+    def _scheduler_context(self) -> Iterator[None]:
         """Let the scheduler feel at home: it prints, recurses deeply, and may fail in any way."""
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, RECURSION_LIMIT))
-        said = _Said(self.name)
+        said = _OutputStream(self.name)
         try:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 yield
@@ -167,8 +167,8 @@ class _Slot:
         """Do nothing."""
 
 
-class _Said(io.TextIOBase):
-    """Takes what a scheduler prints, line by line."""
+class _OutputStream(io.TextIOBase):
+    """Stream for the output of a scheduler, line by line."""
 
     def __init__(self, name: str) -> None:
         self.last = ""
@@ -200,8 +200,8 @@ def _handlers() -> list[logging.Handler]:
     return [handler for logger in _loggers() for handler in logger.handlers]
 
 
-def _in_one_line(error: BaseException, said: _Said) -> str:
-    """Say what was raised and where; PyBatsim itself exits after it has printed why."""
+def _in_one_line(error: BaseException, said: _OutputStream) -> str:
+    """Describe the exception and its place; PyBatsim itself exits after it has printed why."""
     if isinstance(error, SystemExit):
         return said.last or f"it exits with {error.code}"
     frames = traceback.extract_tb(error.__traceback__)

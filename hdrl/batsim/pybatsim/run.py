@@ -38,7 +38,7 @@ def run_scheduler(
     scheduler
         The name of a scheduler that PyBatsim brings, or the path of a Python file with one.
     platform, workload
-        What to simulate. Memory is accounted for, which PyBatsim's own schedulers know nothing of.
+        Machine and jobs. Memory is accounted for, which PyBatsim's own schedulers know nothing of.
     platform_file
         SimGrid file of the platform; the exact simulator needs it if hdrl did not describe the platform itself.
 

@@ -36,7 +36,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bo
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """What decides, and on what."""
+    """Settings of a scheduler: its policy, its platform and its workload."""
 
     platform: str  # the platform that Batsim simulates: its SimGrid file, or one that it was made from
     # the name of a policy, or a Python file with a function ``policy(view)`` or ``priority(job, now_s)``
@@ -83,7 +83,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         self._network = bs.network = _Overheard(bs.network)
 
     def onSimulationBegins(self) -> None:
-        """Read what is simulated."""
+        """Read the platform and the workload."""
         rule = self._policy.rule if isinstance(self._policy, PolicyPair) else NO_RULE
         self._system = _or_exit(_new_system, self._settings, self._bs.workloads, rule)
 

@@ -45,7 +45,7 @@ episode under a baseline. Both are given the order of each environment, one of `
 GUIDE, PLAY = REQUESTS[2:]
 
 NO_REWARD = -1e-6
-"""What doing nothing is rewarded with, and the last step."""
+"""Reward of doing nothing, and of the last step."""
 
 
 @jit

@@ -47,7 +47,7 @@ N_JOBS = (256, 512)
 """Jobs of an episode, from the first to the second number."""
 
 BACKFILLINGS = ("none", "expected")
-"""Who may overtake a chosen job that does not fit."""
+"""Jobs that may overtake a chosen job that does not fit."""
 
 
 class DissertationVectorEnv(Windowed, NativeVectorEnv):
@@ -95,7 +95,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
     n_jobs
         Jobs of an episode; by default 256 to 512.
     objective
-        What is scored: a name of `envs.dissertation.SCORES`.
+        Score of an episode: a name of `envs.dissertation.SCORES`.
     reward
         ``"sigmoid"`` (the default), ``"episodic"``, ``"running"`` or ``"corrected"``.
     sigmoid_scale
@@ -107,8 +107,8 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         An order of jobs, or several, whose choices among the jobs seen `guide_actions` tells: names of
         `envs.dissertation.GUIDES`. Of several, each episode takes the one with the best objective on its jobs.
     errors
-        What the original gets wrong and is reproduced, names of `envs.dissertation.ERRORS`; ``None``: all but
-        ``true_run_times``. Those that concern its baselines alone change nothing here.
+        Errors of the original to reproduce, names of `envs.dissertation.ERRORS`; ``None``: all but ``true_run_times``.
+        Those that concern its baselines alone change nothing here.
 
     Raises
     ------
@@ -226,7 +226,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
     def guide_actions(self) -> NDArray[np.int64]:
-        """Return which row the order ``guide`` would choose now, shape ``(num_envs,)``; 0 after an end.
+        """Return the row that the order ``guide`` would choose now, shape ``(num_envs,)``; 0 after an end.
 
         Of several orders, it is in each environment that which is best in the jobs of its episode.
 
@@ -249,7 +249,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         return -scores if self.objective == "utilization" else scores
 
     def trace(self, row: int = 0) -> Trace:
-        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+        """Return the trace of the last episode of a row that has ended, for metrics, pictures and reports.
 
         Its cores are whole nodes.
 

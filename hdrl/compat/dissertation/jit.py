@@ -1,4 +1,4 @@
-"""How the entries are compiled: cached after their own sources."""
+"""Compilation of the entries, with a cache that depends on their own sources."""
 
 from __future__ import annotations
 

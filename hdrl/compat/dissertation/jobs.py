@@ -52,13 +52,13 @@ class NodeJobs:
     memory: FloatArray
     user: FloatArray
     group: FloatArray
-    # what shares are of: the longest run time of the log, and the largest of date, number, memory, user and group
+    # 100 % of the shares: longest run time of the log, and largest of date, number, memory, user and group
     longest_s: float
     largest: Mapping[str, float]
 
     @property
     def n_jobs(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return len(self.submit_s)
 
 
@@ -101,7 +101,7 @@ def node_jobs(
 
 
 def _log_of(workload: WorkloadLike | None, platform: Platform | None) -> tuple[SwfLog, Platform | None]:
-    """Return what users name as a log, and the machine where that says more than the log's header."""
+    """Return the log that a user named, and the machine where that says more than the log's header."""
     if workload is None:
         log = lublin_log(DEFAULT_N_JOBS, DEFAULT_N_PROCS, seed=DEFAULT_SEED)
         return SwfLog(

@@ -37,10 +37,10 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "unrun_left_out": "means omit jobs that never ran",
     }
 )
-"""What the original gets wrong, by name."""
+"""Errors of the original, by name."""
 
 USUAL_ERRORS = frozenset(ERRORS) - {"true_run_times"}
-"""What is reproduced unless errors are named: policies that learn from true run times are of no use."""
+"""Errors that are reproduced by default: policies that learn from true run times are of no use."""
 
 _FLAGS: Mapping[str, int] = MappingProxyType(
     {
@@ -74,7 +74,7 @@ SCORES: Mapping[str, int] = MappingProxyType(
         "mean_slowdown": kernel.SLOWDOWN,
     }
 )
-"""What can be scored, in its order."""
+"""Scores, in their order."""
 
 REWARDS: Mapping[str, int] = MappingProxyType(
     {
@@ -84,30 +84,30 @@ REWARDS: Mapping[str, int] = MappingProxyType(
         "corrected": kernel.CORRECTED,
     }
 )
-"""How scores are paid, see `envs.dissertation_env.DissertationVectorEnv`."""
+"""Rewards made of scores, see `envs.dissertation_env.DissertationVectorEnv`."""
 
 _SKIP_VALUE = -1.0
-"""What the skip row shows in place of numbers of a job."""
+"""Value that the skip row shows in place of numbers of a job."""
 
 _ABSENT = 1.0
-"""What is seen of a number that the log does not tell."""
+"""Observed value of a number that is missing in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class DissertationOutcome:
-    """What became of the jobs of a window."""
+    """Outcome of the jobs of a window."""
 
-    start_s: FloatArray  # when each job was started, -1 for those that never were; shape ``(n_jobs,)``
+    start_s: FloatArray  # start of each job in seconds, -1 for those that never were; shape ``(n_jobs,)``
     scores: Mapping[str, float]  # its means by the names of `SCORES`
 
     @property
     def n_run(self) -> int:
-        """How many jobs were run."""
+        """Number of jobs that were run."""
         return int(np.count_nonzero(self.start_s >= 0))
 
 
 def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
-    """Return which errors are reproduced, names of `ERRORS`; ``None``: `USUAL_ERRORS`."""
+    """Return the errors to reproduce, names of `ERRORS`; ``None``: `USUAL_ERRORS`."""
     return frozenset(chosen_errors(errors, ERRORS, USUAL_ERRORS))
 
 
@@ -123,7 +123,7 @@ def _known_share(values: FloatArray, largest: float) -> FloatArray:
 
 
 def _rows(jobs: NodeJobs) -> NDArray[np.float32]:
-    """Return what is seen of each job, shape ``(n_jobs, 10)``; what changes with time is 0."""
+    """Return the observation of each job, shape ``(n_jobs, 10)``; values that change with time are 0."""
     rows = np.zeros((jobs.n_jobs, kernel.N_COLUMNS), dtype=np.float32)
     rows[:, 0] = _share(jobs.submit_s, jobs.largest["date"])
     rows[:, 2] = _share(jobs.requested_s, jobs.longest_s)
@@ -162,7 +162,7 @@ def _ranks(jobs: NodeJobs) -> NDArray[np.int64]:
 
 
 def _scores(rows: NDArray[np.float32]) -> FloatArray:
-    """Return what the baselines make of rows, shape ``(n_orders, n_rows)``; in its numbers of single precision."""
+    """Return the baselines' scores of rows, shape ``(n_orders, n_rows)``; in its numbers of single precision."""
     scores = np.zeros((kernel.N_ORDERS, len(rows)))
     scores[kernel.BY_SUBMISSION] = rows[:, 0]
     scores[kernel.BY_SHORTEST] = rows[:, 2]
@@ -258,7 +258,7 @@ def play_baseline(
     Parameters
     ----------
     windows
-        Which of them, each on an empty machine.
+        Windows to play, each on an empty machine.
     backfills
         Whether others may overtake a chosen job that does not fit.
     seed

@@ -1,4 +1,4 @@
-"""Which waiting jobs are seen, and what of them."""
+"""Observation of waiting jobs: which of them are seen, and their values."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _show_job(w, j, shown, at):
 
 @jit
 def show(w):
-    """Write what is seen: the rows, and who holds each node."""
+    """Write the observation: the rows, and the job on each node."""
     shown = w.observations
     n = w.counts[N_SEEN]
     for row in range(N_ROWS):
@@ -123,7 +123,7 @@ def show(w):
 
 @jit
 def mark_legal(w, masks):
-    """Write which rows may be chosen: jobs, and the skip row behind them."""
+    """Write the mask of the rows that may be chosen: jobs, and the skip row behind them."""
     n = w.counts[N_SEEN]
     for row in range(N_ROWS):
         masks[row] = row < n

@@ -27,7 +27,7 @@ N_ROWS, N_COLUMNS = 128, 10
 """Jobs that are seen, and what is seen of each."""
 
 SKIP_S = 60.0
-"""How long nothing is done at most."""
+"""Longest time without an action, in seconds."""
 
 MAX_WAIT_S = 43200.0
 """Waits are seen as shares of it."""
@@ -188,7 +188,7 @@ def sort_queue(w, order):
 
 @jit
 def _end_s(w, j, length_s):
-    """Return when a running job ends if jobs take as long as ``length_s`` says: their run or requested times."""
+    """Return the end of a running job if jobs take the times of ``length_s``: their run or requested times."""
     return w.start_s[j] + length_s[w.first[0] + j]
 
 
@@ -206,7 +206,7 @@ def _sort_running(w, length_s):
 
 @jit
 def _next_end_s(w):
-    """Return when the next job ends, which is the first of those that run then; infinity if none runs."""
+    """Return the end of the next job to end, the first of those that run then; infinity if none runs."""
     if w.counts[N_RUNNING] == 0:
         return math.inf
     _sort_running(w, w.run_s)
@@ -277,7 +277,7 @@ def _start(w, place):
 
 @jit
 def _shadow_s(w, j):
-    """Return when a job that does not fit could start if all ran as long as requested."""
+    """Return the date at which a job that does not fit could start if all ran as long as requested."""
     _sort_running(w, w.requested_s)
     n_free, shadow_s = w.counts[N_FREE], w.now_s[0]
     for i in range(w.counts[N_RUNNING]):
@@ -348,7 +348,7 @@ def can_happen(w):
 
 @jit
 def mean_score(w):
-    """Return the score of the jobs that have been started, of which less is better; 0 without any."""
+    """Return the score of the jobs that have been started, where less is better; 0 without any."""
     score = w.settings[SCORE]
     if score == UTILIZATION:
         span_s = w.now_s[0] - w.submit_s[w.first[0]]

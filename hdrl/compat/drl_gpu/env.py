@@ -57,8 +57,8 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     num_envs, machine, load, n_jobs, start, part, autoreset_mode, copy, n_threads
         See `hdrl.settings.gpu.envs.env.GpuClusterVectorEnv`.
     errors
-        What the original gets wrong and is reproduced, names of `hdrl.compat.drl_gpu.playing.ERRORS`; ``None``: all.
-        Those that concern its baselines and tables alone change nothing here.
+        Errors of the original to reproduce, names of `hdrl.compat.drl_gpu.playing.ERRORS`; ``None``: all. Those that
+        concern its baselines and tables alone change nothing here.
 
     Raises
     ------
@@ -146,7 +146,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         return {**saved(self._state), "windows": self._windows}
 
     def counts(self, row: int) -> tuple[int, ...]:
-        """Return how many jobs of a row have arrived, wait, run and are done."""
+        """Return the numbers of jobs of a row that have arrived, wait, run and are done."""
         return tuple(self._state.counts[row].tolist())
 
     def skip(self, row: int) -> None:
@@ -157,7 +157,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         kernel.SERVED.ask(self._borrowed, kernel.SKIP, np.arange(self.num_envs) == row)
 
     def trace(self) -> TaskTrace:
-        """Return what has happened in the episode of the first row; raise OptionsError if it has had no episode."""
+        """Return the trace of the episode of the first row; raise OptionsError if it has had no episode."""
         window = self.window(0)
         load = self.loads[window.workload].window(window.start, window.n_jobs)
         return trace_of_seconds(self.machine, load, self._state, int(self._lengths[0]))

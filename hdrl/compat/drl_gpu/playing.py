@@ -43,7 +43,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "finished_alone": "the mean completion time is that of the jobs that ended, however few",
     }
 )
-"""What the original gets wrong, by name."""
+"""Errors of the original, by name."""
 
 _FLAGS: Mapping[str, int] = MappingProxyType(
     {
@@ -60,24 +60,24 @@ BASELINES: Mapping[str, int] = MappingProxyType({"fcfs": kernel.FCFS, "sjf": ker
 """Its baselines; first fit is the same as FCFS there."""
 
 FLOPS_PER_GPU_S = 1e12
-"""What it takes jobs of traces to compute on a GPU in a second."""
+"""Floating-point operations of a traced job on a GPU per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondsOutcome:
-    """What its table says of a run."""
+    """Table row of a run."""
 
-    # how many jobs there are, and how many ended
+    # numbers of jobs, and of those that ended
     n_jobs: int
     n_done: int
     # mean completion time: of those that ended, or of all that arrived, up to the end of the run where they did not
     mean_jct_s: float
     utilization: float  # share of the GPU time that jobs that ended held
-    makespan_s: float  # when the last one ended
+    makespan_s: float  # end of the last job, in seconds
 
 
 def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
-    """Return which errors are reproduced, names of `ERRORS`; ``None``: all."""
+    """Return the errors to reproduce, names of `ERRORS`; ``None``: all."""
     return frozenset(chosen_errors(errors, ERRORS, ERRORS))
 
 
@@ -119,7 +119,7 @@ def put_jobs(world: kernel.Seconds, row: int, load: GpuLoad, flops: NDArray[np.f
 
 
 def flops_of(load: GpuLoad) -> NDArray[np.float64]:
-    """Return what each job computes: of a trace by its GPU time, of generated jobs drawn, as in the original."""
+    """Return the work of each job in FLOP: of a trace by its GPU time, of generated jobs drawn, as in the original."""
     if "file" in load.origin:
         return np.asarray(load.jobs["work"] * load.jobs["n_gpus"] * FLOPS_PER_GPU_S)
     return np.maximum(1e9, stream(0, "gpu-flops").normal(1e12, 5e11, load.n_items))
@@ -153,7 +153,7 @@ def play_baseline(
 
 
 def _outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
-    """Return what became of the jobs of the first environment."""
+    """Return the outcome of the jobs of the first environment."""
     n, now_s = load.n_items, float(world.now_s[0, 0])
     arrivals_s, starts_s, ends_s = load.jobs["arrival_s"], world.start_s[0, :n], world.end_s[0, :n]
     ended = world.is_done[0, :n] > 0
@@ -210,7 +210,7 @@ def trace_of_seconds(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, n_d
 
 
 def _units_of(cluster: Cluster, stays: NDArray[np.void], held: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return which GPUs each stay has: the first idle ones of each type, of which it counts alone."""
+    """Return the GPUs of each stay: the first idle ones of each type; the stay itself has only counts."""
     by_speed = np.argsort(-cluster.speeds, kind="stable")
     idle = [np.flatnonzero(cluster.type_of_gpu == one).tolist() for one in by_speed]
     running: list[tuple[float, int, list[tuple[int, int]]]] = []

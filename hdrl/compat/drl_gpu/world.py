@@ -30,7 +30,7 @@ NO_OP = TOP
 """The action that starts nothing."""
 
 FCFS, SJF = BASELINES = CodeTable("baseline", range(2))
-"""Who chooses."""
+"""Baselines that choose."""
 
 REQUESTS = CodeTable("request", range(4))
 """Requests to `SERVED`: `PLAY` runs an episode under a baseline, `SKIP` advances to the next event."""
@@ -71,7 +71,7 @@ class Seconds(NamedTuple):
     # The queue, and the running jobs by their ends
     queue: Annotated[Ints, own(np.int64, "n_jobs")]
     running: Annotated[NDArray[np.void], own(SLOT_DTYPE, "n_jobs", is_heap=True)]
-    waiting_of: Annotated[Ints, own(np.int64, "n_widths")]  # how many wait of each number of GPUs
+    waiting_of: Annotated[Ints, own(np.int64, "n_widths")]  # number of waiting jobs by number of GPUs
     # The cluster, and the time at which it is and ends
     idle: Annotated[Ints, own(np.int64, "n_types")]
     counts: Annotated[Ints, own(np.int64, "n_counts")]
@@ -152,7 +152,7 @@ def _enqueue(w, j):
 
 @jit
 def _next_event_s(w):
-    """Return when the next job arrives or ends."""
+    """Return the date of the next arrival or end of a job."""
     found = math.inf
     if w.counts[NEXT_JOB] < w.n_jobs[0]:
         found = w.arrival_s[w.counts[NEXT_JOB]]
@@ -261,7 +261,7 @@ def _play(w, order):
 
 @jit
 def _gpus(w):
-    """Return how many GPUs there are, and how many of them are idle."""
+    """Return the number of GPUs, and of the idle ones among them."""
     n_gpus, n_idle = 0, 0
     for t in range(len(w.type_gpus)):
         n_gpus += w.type_gpus[t]
@@ -289,7 +289,7 @@ def _step(w, action):
 
 @jit
 def _show(w):
-    """Write what the agent sees."""
+    """Write the observation."""
     shown = w.observations
     n_gpus, n_idle = _gpus(w)
     shown[0] = n_idle / n_gpus

@@ -30,7 +30,7 @@ _CALLS: Calls = {"observe": (1, ()), "decide": (1, ()), "alter": (2, ()), "rewar
 
 
 class HDeepRMConfig(Config):
-    """What the options say to an agent of HDeepRM: ``pybatsim.agent.gamma``, ``hidden`` and ``lr``."""
+    """Options of an agent of HDeepRM: ``pybatsim.agent.gamma``, ``hidden`` and ``lr``."""
 
     gamma: float = 0.99
     hidden: int = 64
@@ -39,7 +39,7 @@ class HDeepRMConfig(Config):
 
 
 class RecordedEnvironment:
-    """What an agent of HDeepRM sees of an environment; its actions are noted, and carried out later."""
+    """Environment as an agent of HDeepRM sees it; its actions are noted, and carried out later."""
 
     def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
         self.observation_space = observation_space
@@ -57,26 +57,26 @@ class RecordedEnvironment:
 
     @property
     def action_size(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return n_actions_of(self.action_space)
 
     @property
     def observation_size(self) -> int:
-        """How many values an observation has; rows, where it is a table."""
+        """Number of values of an observation; of rows, where it is a table."""
         return int((self.observation_space.shape or (1,))[0])
 
     @property
     def action_mask(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which actions are legal now, shape ``(action_size,)``; an illegal one stands for the first legal one."""
+        """Mask of the legal actions, shape ``(action_size,)``; an illegal one stands for the first legal one."""
         return self._mask.copy()
 
     @property
     def has_choice(self) -> bool:
-        """Whether an action is noted that has not been carried out yet."""
+        """True if an action is noted that has not been carried out yet."""
         return bool(self._chosen)
 
     def observation(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Return what is seen now, float32, shape ``(observation_size,)``."""
+        """Return the present observation, float32, shape ``(observation_size,)``."""
         return self._observation.copy()
 
     def reward(self) -> float:
@@ -92,7 +92,7 @@ class RecordedEnvironment:
         self.n_steps += 1
 
     def show(self, observations: Tensor, mask: Tensor | None) -> None:
-        """Show what is seen now."""
+        """Set the present observation."""
         self._observation = observations[0].numpy()
         self._mask = np.ones(self.action_size, dtype=np.bool_) if mask is None else mask[0].numpy()
 
@@ -102,7 +102,7 @@ class RecordedEnvironment:
         return number if self._mask[number] else int(np.argmax(self._mask))
 
     def receive(self, reward: float, *, has_ended: bool) -> None:
-        """Take what the last action led to.
+        """Record the reward of the last action, and whether the episode has ended.
 
         ``has_ended``: whether the episode has ended with it; what is noted but not carried out is dropped then.
         """
@@ -134,7 +134,7 @@ class OneSimulation(Memory):
         return self._agent.finished()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the random numbers of the agent are, which a model has no use for."""
+        """Return the state of the agent's random numbers, which a model has no use for."""
         return {"random": self._agent.random.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -151,7 +151,7 @@ class HDeepRMAgent(Agent):
     Attributes
     ----------
     random
-        The global generators, of which the code of the agent draws while it is trained.
+        The global generators, from which the code of the agent draws while it is trained.
     """
 
     Config = HDeepRMConfig
@@ -257,7 +257,7 @@ class HDeepRMAgent(Agent):
         return {"loss": value}
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action was at the first decision of the last episode.
+        """Return the probability of each action at the first decision of the last episode.
 
         Raise LearningError if the object has not noted it.
         """
@@ -267,7 +267,7 @@ class HDeepRMAgent(Agent):
         return torch.tensor([noted], dtype=torch.float64)
 
     def latest_probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action was at the latest decision.
+        """Return the probability of each action at the latest decision.
 
         Raise LearningError if the object has not noted it.
         """

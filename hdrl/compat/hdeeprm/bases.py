@@ -60,18 +60,18 @@ __all__ = ["Agent", "ClassicAgent", "Environment", "LearningAgent", "PolicyLearn
 
 
 class Environment(Protocol):
-    """What an agent may ask of the environment that it is handed."""
+    """Environment as an agent uses it."""
 
     @property
     def action_size(self) -> int:
-        """How many actions there are; the last is void, if void is among them."""
+        """Number of actions; the last is void, if void is among them."""
 
     @property
     def observation_size(self) -> int:
-        """How many values an observation has."""
+        """Number of values of an observation."""
 
     def observation(self) -> Observation:
-        """Return what is seen now, float32, shape ``(observation_size,)``."""
+        """Return the present observation, float32, shape ``(observation_size,)``."""
 
     def step(self, action: int) -> None:
         """Carry out an action; jobs start."""
@@ -122,7 +122,7 @@ class LearningAgent(Agent):
         return self.process(observation)
 
     def process(self, observation: Observation) -> Any:
-        """Run what there is of ``forward_policy`` and ``forward_value`` (the name of `forward` in HDeepRM 0.1.0b1).
+        """Run ``forward_policy`` and ``forward_value``, if they exist (the name of `forward` in HDeepRM 0.1.0b1).
 
         ``observation``: shape ``(observation_size,)``.
 
@@ -138,7 +138,7 @@ class LearningAgent(Agent):
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def loss(self) -> Tensor:
-        """Return what the optimiser makes smaller, a scalar with a gradient."""
+        """Return the loss that the optimiser minimises, a scalar with a gradient."""
         raise NotImplementedError("the agent does not define loss")
 
     def transform_rewards(self) -> list[float]:
@@ -199,7 +199,7 @@ class PolicyLearningAgent(LearningAgent):
         return _total(self.policy_loss(self.transform_rewards()))
 
     def forward_policy(self, observation: Tensor) -> Tensor:
-        """Compute how likely each action should be, shape ``(1, action_size)``."""
+        """Compute the probability of each action, shape ``(1, action_size)``."""
         raise NotImplementedError("the agent does not define forward_policy")
 
     def get_action(self, probabilities: Tensor) -> int:
@@ -249,7 +249,7 @@ class ValueLearningAgent(LearningAgent):
         return _total(self.value_loss(self.transform_rewards()))
 
     def forward_value(self, observation: Tensor) -> Tensor:
-        """Estimate what the state is worth, shape ``(1, 1)``."""
+        """Estimate the value of the state, shape ``(1, 1)``."""
         raise NotImplementedError("the agent does not define forward_value")
 
     def value_loss(self, rews: list[float]) -> list[Tensor]:

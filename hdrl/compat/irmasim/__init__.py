@@ -1,4 +1,4 @@
-"""What IRMaSim reads, and its managers with their errors.
+"""IRMaSim's files, and its managers with their errors.
 
 Batch jobs recognize its files in `hdrl.settings.batch.irmasim`, which loads this room when one comes.
 """

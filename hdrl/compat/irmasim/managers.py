@@ -26,7 +26,7 @@ def read_published(rule: str, node: str, *, seed: int = 0) -> NodeReserving:
 
 
 class _Published(NodeReserving):
-    """What the published versions have in common."""
+    """Base of the published versions."""
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
         """Start a job, and expect it to end when its requested time is over."""
@@ -42,7 +42,7 @@ class _Published(NodeReserving):
         return False
 
     def _if_best(self, machine: MachinePicture, head: int, node: int) -> Protected | None:
-        """Return what the head needs on a node, unless a later one of the platform is better."""
+        """Return the head's needs on a node, unless a later one of the platform is better."""
         date_s, where, last = math.inf, node, 0
         for other in range(len(self._whole)):
             left = int(self._free_cores(machine)[other])

@@ -205,7 +205,7 @@ def _learner(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _pairs(selection: object) -> list[str]:
-    """Return the pairs of a selection, as far as it is one: options check it later."""
+    """Return the pairs of a selection, if it is one: options check it later."""
     entries = [entry for entry in selection if isinstance(entry, Mapping)] if isinstance(selection, list) else []
     return [
         f"{job}-{core}"
@@ -217,7 +217,7 @@ def _pairs(selection: object) -> list[str]:
 
 
 def _learning(data: Mapping[str, Any], manager: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return how the agent learns, and on which jobs."""
+    """Return the learning options of the agent, and the jobs of its training."""
     name = _block(manager, "agent").get("name", "ActorCritic")
     learning: dict[str, Any] = {
         "algorithm": ALGORITHMS[name],
@@ -236,7 +236,7 @@ def _learning(data: Mapping[str, Any], manager: Mapping[str, Any], folder: Path)
 
 
 def _window(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return which jobs an agent that does not learn is given; what is ``random`` is drawn by the seed."""
+    """Return the window of an agent that does not learn; ``random`` values are drawn by the seed."""
     length, origin = (_count(data, f"trajectory_{key}", 0, may_be_drawn=True) for key in ("length", "origin"))
     if RANDOM in (length, origin):
         n_jobs = _n_jobs(folder / expanded(str(data["workload_file"])))
@@ -265,7 +265,7 @@ def _count(data: Mapping[str, Any], key: str, default: int, *, may_be_drawn: boo
 
 
 def _n_jobs(path: Path) -> int:
-    """Return how many jobs a workload has."""
+    """Return the number of jobs of a workload."""
     if path.name.lower().endswith(CSV_SUFFIXES):
         n_jobs = len(read_records(path))
     else:

@@ -21,7 +21,7 @@ from hdrl.settings.batch.contention import MODEL_V1, MODEL_V1_1, MODEL_V2
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
 
 MODELS = (MODEL_V1, MODEL_V1_1, MODEL_V2)
-"""What a platform may follow."""
+"""Models that a platform may follow."""
 
 GROUPS = {"node": "nodes", "processor": "processors", "network": "networks"}
 """Types by IRMaSim's word and by HDeepRM's."""
@@ -113,7 +113,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 def _check_whole(
     clusters: Sequence[Mapping[str, Any]], whole: Mapping[str, object], nodes: Mapping[str, object]
 ) -> None:
-    """Refuse nodes of processors, of which modelV1_1 knows nothing."""
+    """Refuse nodes of processors, which modelV1_1 does not have."""
     for name in (use.get("type") for cluster in clusters for use in cluster["nodes"]):
         if name in nodes and name not in whole:
             raise PlatformError(f"node.{name}.cores is missing, which {MODEL_V1_1} needs instead of processors")
@@ -127,7 +127,7 @@ def _without_version(processor: object) -> object:
 
 
 def _counted(uses: object, where: str) -> list[dict[str, Any]]:
-    """Return what there is of each type, without the labels that IRMaSim lets one give."""
+    """Return the number of each type, without the labels that IRMaSim allows."""
     described = [{"number": 1, **_object(use, f"{where}[{i}]")} for i, use in enumerate(_list(uses, where))]
     return [{key: value for key, value in use.items() if key != "id"} for use in described]
 

@@ -39,7 +39,7 @@ MB_PER_GB = 1000.0
 
 
 def read_csv(path: Path) -> dict[str, Any]:
-    """Return what a table of IRMaSim holds, as its JSON would.
+    """Return the contents of a table of IRMaSim, as its JSON would hold them.
 
     Raise ReadError if it cannot be read, or has no jobs.
 
@@ -120,7 +120,7 @@ def energies_of_jobs(content: Mapping[str, Any], path: Path) -> NDArray[np.float
 
 
 def _n_tasks(job: Mapping[str, Any], path: Path, where: str) -> int:
-    """Return how many tasks a job has."""
+    """Return the number of tasks of a job."""
     counts = {key: job[key] for key in ("res", "nodes", "ntasks", "ntasks_per_node") if job.get(key) is not None}
     for key, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -140,7 +140,7 @@ def _n_tasks(job: Mapping[str, Any], path: Path, where: str) -> int:
 
 
 def _profile(source: Mapping[str, Any], path: Path, where: str, platform: Platform | None) -> dict[str, Any]:
-    """Return what a job does, as a profile of Batsim with HDeepRM's keys."""
+    """Return the work of a job, as a profile of Batsim with HDeepRM's keys."""
     instructions = _number(source, "req_ops", None, path, where, MAX_AMOUNT)
     rate = _number(source, "ipc", 1.0, path, where, MAX_VALUE)
     volume_mb = _number(source, "mem_vol", 0.0, path, where, MAX_AMOUNT)

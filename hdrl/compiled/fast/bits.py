@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def n_of(typing_context: Any, word: Any) -> Any:
-    """Return how many bits of a word are set."""
+    """Return the number of set bits of a word."""
     del typing_context
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

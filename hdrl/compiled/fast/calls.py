@@ -1,4 +1,4 @@
-"""What Python calls of compiled code that is loaded without Numba: a function of its C interface.
+"""Calls from Python of compiled code that is loaded without Numba: a function of its C interface.
 
 It reads arrays, and tuples of arrays, from where these objects lie in memory. What is read is what every compiled
 extension of NumPy reads (``PyArray_DATA`` and its like are inlined into it), so that it changes only with the binary
@@ -24,16 +24,16 @@ _HEAD = object.__basicsize__
 _DATA, _N_DIMENSIONS, _SHAPE, _STRIDES, _DTYPE = (_HEAD + 8 * place for place in (0, 1, 2, 3, 5))
 
 _NUMBER = _HEAD + 12
-"""Where a type of elements says its number: after its class, and four characters."""
+"""Offset of the number of a type of elements: after its class, and four characters."""
 
 _ITEMS = tuple.__basicsize__
-"""Where the items of a tuple begin."""
+"""Offset of the items of a tuple."""
 
 _BYTES = ir.IntType(8).as_pointer()
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
 RETURNED = {types.boolean: "bool_from_bool", types.int64: "long_from_longlong", types.float64: "float_from_double"}
-"""What is made of a number that is returned, by its type: names of functions of Numba's face of Python."""
+"""Conversions of returned numbers, by their type: names of functions of Numba's Python interface."""
 
 
 class BareCall:

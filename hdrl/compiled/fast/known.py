@@ -1,4 +1,4 @@
-"""Whether this Numba is as the fast way takes it to be: a small batch is read, moved along and written to.
+"""Check of Numba's internals, on which the fast way depends: a small batch is read, moved along and written to.
 
 The check covers all that depends on parts of Numba which may change: the layout of its tuples in memory, tuples in
 tuples, pointers that are moved from row to row, unchecked indices, and the instructions of `bits`.

@@ -31,7 +31,7 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     Parameters
     ----------
     options
-        What is said to ``numba.njit`` of all functions.
+        Arguments of ``numba.njit`` for all functions.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How compiled functions are put together: once, in the entry that Python calls.
+"""Linking of compiled functions: once, in the entry that Python calls.
 
 Numba makes every inner function complete: it links all that the function calls, optimises that and makes machine code
 of it, for the entry to do the same again with everything. But for tests, nothing else than entries calls the kernel's
@@ -15,7 +15,7 @@ from numba.core.compiler import Compiler
 
 
 class _NoEnvironments:
-    """Stands where Python objects are handed to machine code: parts have neither."""
+    """Stand-in for the objects with which Numba passes Python objects to machine code: parts have none."""
 
     @staticmethod
     def set_env(name: str, environment: Any) -> None:
@@ -37,7 +37,7 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
 
     @property
     def linked(self) -> list[Any]:
-        """What the function calls."""
+        """Libraries of the functions that it calls."""
         return self._linking_libraries  # type: ignore[no-any-return]
 
     def finalize(self) -> None:
@@ -125,7 +125,7 @@ PART: dict[str, Any] = {
     "_nrt": False,
     "pipeline_class": PartCompiler,
 }
-"""What is said to ``numba.njit`` of an inner function."""
+"""Arguments of ``numba.njit`` for an inner function."""
 
 WHOLE: dict[str, Any] = {"pipeline_class": WholeCompiler}
-"""What is said of an entry."""
+"""Arguments of ``numba.njit`` for an entry."""

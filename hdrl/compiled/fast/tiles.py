@@ -34,7 +34,7 @@ def _rows_of(builder: Any, array: Any, unit: Any, first: Any) -> Any:
 
 
 def _has_long_vectors(context: Any) -> bool:
-    """Tell whether a vector fills one register, of which there are 32; else it fills two of 16."""
+    """Tell whether a vector fills one of 32 registers; else it fills two of 16."""
     return "+avx512f" in context.codegen().magic_tuple()[2]
 
 

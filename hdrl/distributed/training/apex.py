@@ -100,7 +100,7 @@ class ApexActor:
         return dataclasses.replace(chunk, errors=errors), Report(n_valid, tuple(interaction.episodes))
 
     def state_dict(self) -> tuple[dict[str, Any], None]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return {
             "agent": self._agent.state_dict(),
             "interaction": self._interaction.state_dict() if self._is_reset else None,
@@ -134,7 +134,7 @@ class Learner:
         """Learn from a batch, and fill in its errors."""
         with torch_threads(1), self._agent.session():
             losses = self._agent.learn(batch)
-        del losses["epsilon"]  # that of actors, of which it has none
+        del losses["epsilon"]  # actors alone have one
         return batch, Report(losses=losses)
 
     def weights(self) -> tuple[dict[int, Tensor], None]:
@@ -147,7 +147,7 @@ class Learner:
         return {name: part for name, part in state.items() if name not in ("optimizers", "generator")}, None
 
     def state_dict(self) -> tuple[dict[str, Any], None]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return self._agent.state_dict(), None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> tuple[None, None]:
@@ -197,7 +197,7 @@ class ApexGroup(WorkerGroup):
             self.pool.stop_role(member)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         pool = self.pool
         saved = [pool.call(worker, "state_dict") for worker in self.workers]
         learner, replay = pool.call(self.learner, "state_dict"), pool.call(self.replay, "state_dict")

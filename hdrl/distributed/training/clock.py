@@ -73,7 +73,7 @@ class VirtualClock:
         return computing_s + 2.0 * delays.network_s
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return {
             "now_s": self._now_s,
             "n_begun": self._n_begun,

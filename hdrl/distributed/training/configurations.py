@@ -36,7 +36,7 @@ NO_JOB = -1
 class _Lane:
     """Workers that go through configurations, one after the other, and again."""
 
-    number: int  # which lane
+    number: int  # number of the lane
     # its configurations: from this one to the one before that
     first: int
     end: int
@@ -44,7 +44,7 @@ class _Lane:
     n_visits: int = 0
     n_done: int = 0
     n_explored: int = 0  # steps in which it has explored, in all visits
-    last: int = NO_JOB  # which configuration it has visited last
+    last: int = NO_JOB  # configuration of its last visit
     # virtual time: now, and when the visit began
     now_s: float = 0.0
     began_s: float = 0.0
@@ -58,7 +58,7 @@ class _Lane:
 
     @property
     def n_visits_here(self) -> int:
-        """How often that has been visited before."""
+        """Number of earlier visits to that configuration."""
         return self.n_visits // (self.end - self.first)
 
 
@@ -71,7 +71,7 @@ class ConfigurationTrainer(TrainingLoop):
     Parameters
     ----------
     agent
-        What all agents are like at first. After each iteration it has the weights that were learned last.
+        Initial agent of all workers. After each iteration it has the weights that were learned last.
     make_envs
         Makes a number of environments, of the k-th of n configurations if these are given.
     n_envs
@@ -79,9 +79,9 @@ class ConfigurationTrainer(TrainingLoop):
     options
         Whose weights an agent begins with, how long visits are, and how the work is shared.
     points
-        Where the configurations lie among one another.
+        Coordinates of the configurations.
     where
-        Where the options come from, for messages.
+        Source of the options, for messages.
 
     Attributes
     ----------
@@ -123,11 +123,11 @@ class ConfigurationTrainer(TrainingLoop):
         self._lanes = [_Lane(number, cuts[number], cuts[number + 1]) for number in range(n_lanes)]
         self._learned: dict[int, dict[str, Any]] = {}
         self._place: contextlib.ExitStack | None = None
-        self._trainer_of(self._lanes[0]).close()  # what cannot be trained is refused before anything is written
+        self._trainer_of(self._lanes[0]).close()  # impossible trainings are refused before anything is written
         self.interaction = Interaction(make_envs(self._n_envs))
 
     def _check(self, n_envs: int) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that do not fit together."""
         options, where = self._options, self._where
         least = max(2, options.workers) if self._is_alone else 2
         if len(self._points) < least:
@@ -180,7 +180,7 @@ class ConfigurationTrainer(TrainingLoop):
 
     @property
     def specialists(self) -> list[Specialist]:
-        """What has been learned, for each configuration that has been visited."""
+        """Weights learned for each configuration that has been visited."""
         return [Specialist(self._points[number], one["modules"]) for number, one in sorted(self._learned.items())]
 
     def _own_state(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class ConfigurationTrainer(TrainingLoop):
         done = [self._next() for _ in self._lanes]
         self.n_iterations += 1
         self.n_steps += sum(one["n_steps"] for one in done)
-        losses = _together([one["losses"] for one in done])
+        losses = _merged_logs([one["losses"] for one in done])
         losses |= {"virtual_time_s": done[-1]["time_s"], "n_configurations": float(len(self._learned))}
         self.agent.load_weights({"modules": done[-1]["modules"]})
         return Iteration(self.n_iterations, self.n_steps, [one for part in done for one in part["episodes"]], losses)
@@ -322,8 +322,8 @@ def _modules(agent: Agent) -> dict[str, Any]:
     return {name: {key: one.detach().clone() for key, one in part.items()} for name, part in found}
 
 
-def _together(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return what several iterations have logged: counts in all, the largest of maxima, means of the rest."""
+def _merged_logs(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the logs of several iterations as one: counts in all, the largest of maxima, means of the rest."""
     found = {}
     for name in losses[0]:
         values = [one[name] for one in losses if name in one]

@@ -1,4 +1,4 @@
-"""Who works in a training, and what is known of them: the ground that all schemes stand on."""
+"""Workers of a training, and their state: the base of all schemes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hdrl.options.distributed import DistributedOptions
 
 @dataclass(slots=True)
 class Record:
-    """What has happened since an iteration began."""
+    """Counts of events since an iteration began."""
 
     n_steps: int = 0  # environment steps
     # steps of the servers, batches that were learned from, and gradients that came too late
@@ -67,7 +67,7 @@ class WorkerGroup(abc.ABC):
         self.workers: list[Any] = []
 
     def plan(self, number: int) -> WorkerPlan:
-        """Return what a worker is made of."""
+        """Return the plan of a worker."""
         return dataclasses.replace(self._plan, number=number, life=self.lives[number])
 
     @abc.abstractmethod
@@ -84,7 +84,7 @@ class WorkerGroup(abc.ABC):
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
 
     @abc.abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class TrainingGroup(WorkerGroup):
         return self.workers[0]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         pool = self.pool
         saved = {
             "servers": [pool.call(server, "state_dict") for server in self.servers],

@@ -145,7 +145,7 @@ class RayPool:
 
 
 WorkerPool = LocalPool | RayPool
-"""Where roles run."""
+"""Pool in which roles run."""
 
 
 @contextlib.contextmanager

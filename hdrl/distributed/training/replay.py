@@ -22,11 +22,11 @@ from hdrl.learn.scaling import RewardScale
 class Chunk:
     """Some steps of an actor."""
 
-    number: int  # which actor
-    # what was seen and chosen in each step: observations, mask, actions
+    number: int  # number of the actor
+    # data of each step before its outcome: observations, mask, actions
     choices: tuple[tuple[Tensor, Tensor | None, Tensor], ...]
-    outcomes: tuple[Outcome, ...]  # what it led to
-    # how surprising the steps were, in the order in which `places_of` names them; empty: not known
+    outcomes: tuple[Outcome, ...]  # outcomes of the steps
+    # errors of the predictions for the steps, in the order in which `places_of` names them; empty: not known
     errors: Tensor | None = None
 
     def as_plain(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class ScaleOfAll(RewardScale):
 
     @property
     def value(self) -> float:
-        """What rewards are to be divided by: as if all had been seen by one."""
+        """Divisor of the rewards, as if one worker had seen all of them."""
         steps = sum(one.n for one in self.each)
         if not steps:
             return 1.0
@@ -83,7 +83,7 @@ class ScaleOfAll(RewardScale):
             one.settle()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return {"each": [one.state_dict() for one in self.each]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -208,7 +208,7 @@ def settings_of(replay: Replay) -> dict[str, Any]:
 
 
 def errors_of(agent: Agent, replay: SharedReplay, slots: Any) -> Tensor:
-    """Return how surprising steps are to an agent."""
+    """Return the errors of an agent's predictions for steps."""
     if not len(slots):
         return torch.zeros(0)
     if replay.scale is not None:

@@ -30,10 +30,10 @@ class Scheme(abc.ABC):
 
     @abc.abstractmethod
     def iterate(self, n_batches: int) -> None:
-        """Let the workers learn from a number of batches, each of which all of them share."""
+        """Let the workers learn from a number of batches, which all of them share."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must be saved between iterations, besides the group."""
+        """Return the state to save between iterations, besides the group."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ class UnderWay(Scheme):
 
     @property
     def _per_message(self) -> int:
-        """How much of `DistributedOptions.fetch_every` a message stands for."""
+        """Share of `DistributedOptions.fetch_every` that a message stands for."""
         return 1
 
     def _begin(self, number: int) -> None:
@@ -192,7 +192,7 @@ class Loose(UnderWay):
     @property
     @abc.abstractmethod
     def _is_clipped(self) -> bool:
-        """Whether workers scale down their gradients themselves."""
+        """True if workers scale down their gradients themselves."""
 
     def _taken(self, number: int) -> tuple[Handle, Report]:
         self.group.record.n_batches += self.group.options.push_every
@@ -226,7 +226,7 @@ class SyncBackup(Loose):
 
 
 class Async(Loose):
-    """Each gradient is used when it comes, however old the weights are of which it was computed."""
+    """Each gradient is used when it arrives, however old its weights are."""
 
     _is_clipped = True
 
@@ -259,7 +259,7 @@ SCHEMES: dict[str, type[Scheme]] = {
 """Schemes by name; those that share a class differ in how servers use gradients, see `RULES_OF`."""
 
 RULES_OF = {"ong": "rmsprop"}
-"""Which rule servers use by default, where it is not the agent's own optimiser."""
+"""Default rule of the servers, where it is not the agent's own optimiser."""
 
 STALENESS_OF = {"gorila": 100}
 """From which age on gradients are dropped by default."""

@@ -57,7 +57,7 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Server
     rule
         ``"agent"`` or one of `RULES`.
     where
-        Where the number comes from, for messages.
+        Source of the number, for messages.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from hdrl.learn.train import Trainer
 from hdrl.options.distributed import DistributedOptions
 
 MAX_DEATHS = 3
-"""How often workers may die in one step before it is given up."""
+"""Number of deaths of workers in one step before the training is given up."""
 
 
 def row_trainer(
@@ -109,7 +109,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
     make_envs
         Makes a number of environments. On Ray it is sent to the workers.
     n_workers
-        How many share the rows evenly.
+        Number of workers that share the rows evenly.
     on
         ``"local"``: all in this process; ``"ray"`` or ``"ray:<address>"``: each in its own.
     """
@@ -143,7 +143,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
         return observations, rewards, terminated, truncated, _joined(infos)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the episodes of all workers are."""
+        """Return the states of the episodes of all workers."""
         return {"workers": list(self._states)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -192,7 +192,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
 
 
 def _joined(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what several batches say of their rows as what one batch of all would say."""
+    """Return the infos of several batches joined into that of one batch of all their rows."""
     joined = {}
     for name, value in infos[0].items():
         parts = [one[name] for one in infos]

@@ -1,4 +1,4 @@
-"""How environments and batches are shared among workers: settings are those of all together."""
+"""Shares of environments and batches for each worker: settings hold for all workers together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_room(config: Config, options: DistributedOptions, n_envs: int, where: 
 
 
 def shared_envs(n_envs: int, n_workers: int, where: str) -> int:
-    """Return how many environments each worker has, all the same number."""
+    """Return the number of environments of each worker, the same for all."""
     if n_envs % n_workers:
         raise OptionsError(
             f"{where}: learning.n_envs is {n_envs}, expected a multiple of learning.distributed.workers, {n_workers}: "
@@ -41,9 +41,9 @@ def shared_config(config: C, options: DistributedOptions, where: str) -> C:
     config
         The settings of all workers together.
     options
-        How many there are. By ``apex`` nothing is shared: one learner has all of it.
+        Number of workers. By ``apex`` nothing is shared: one learner has all of it.
     where
-        Where they come from, for messages.
+        Source of the options, for messages.
 
     Raises
     ------

@@ -25,7 +25,7 @@ from hdrl.learn.train import Iteration, TrainingLoop
 from hdrl.options.distributed import DistributedOptions
 
 MAX_DEATHS = 3
-"""How often roles may die in one iteration before the training is given up."""
+"""Number of deaths of roles in one iteration before the training is given up."""
 
 
 @dataclass(frozen=True, slots=True)

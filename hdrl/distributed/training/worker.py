@@ -39,8 +39,8 @@ class WorkerPlan:
     n_envs: int
     seed: int  # seed of the training
     first: Mapping[str, Any]  # the state of the agent at first
-    number: int  # which worker
-    life: int = 0  # how many workers of this number have died before
+    number: int  # number of the worker
+    life: int = 0  # number of earlier workers of this number that have died
     n_shares: int = 1  # among how many the configurations of the load are shared; 1: each worker has all of them
 
     def envs(self) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -72,7 +72,7 @@ class Report:
 
     n_steps: int = 0  # environment steps since the last report
     episodes: tuple[Episode, ...] = ()  # episodes that have ended since
-    losses: Mapping[str, float] | None = None  # what learning logged, if a batch is done with
+    losses: Mapping[str, float] | None = None  # logged values of learning, if a batch is done with
     max_norm: float | None = None  # largest norm of the gradient
     is_done: bool = False  # whether the batch is done with: then there is no gradient
 
@@ -172,7 +172,7 @@ class Worker:
         return {name: part for name, part in state.items() if name not in ("optimizers", "generator")}, None
 
     def state_dict(self) -> tuple[dict[str, Any], None]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return self._trainer.state_dict(), None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> tuple[None, None]:

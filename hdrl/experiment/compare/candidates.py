@@ -27,7 +27,7 @@ class Candidate:
     name: str  # unique in tables
     policy: str = ""  # name of a policy; empty for files
     files: tuple[str, ...] = ()  # a Python file or C++ scheduler (one), or a model per seed
-    suffix: str = ""  # what follows a Python file that defines a priority: ``"+easy-low_power"``
+    suffix: str = ""  # suffix of a Python file that defines a priority: ``"+easy-low_power"``
     sha256: tuple[str, ...] = ()  # hash of each file
     n_seeds: int = 1  # seeds to run it with
     agent_files: tuple[str, ...] = ()  # agent files that the user has named for models
@@ -35,12 +35,12 @@ class Candidate:
 
     @property
     def is_model(self) -> bool:
-        """Whether it is a learned model (or several trainings of one)."""
+        """True if it is a learned model (or several trainings of one)."""
         return bool(self.files) and self.files[0].endswith(MODEL_SUFFIXES)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a Python file, or a scheduler in C++."""
+        """True if it is a Python file, or a scheduler in C++."""
         return bool(self.files) and not self.is_model
 
     def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
@@ -58,7 +58,7 @@ class Candidate:
         return PolicyDecider(setting, self.policy, options=options)
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes it what it is, without places."""
+        """Return its identity, without places."""
         return {
             "policy": without_place(self.policy) or None,
             "files": [Path(file).name for file in self.files],
@@ -98,7 +98,7 @@ def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candida
 
 
 BOUND = ", true run times"
-"""What follows the name of a candidate with true run times."""
+"""Suffix of the name of a candidate with true run times."""
 
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
@@ -122,7 +122,7 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
             raise OptionsError(
                 f"{sweep.where}: {what} is a folder without {MODEL_FILE}; expected that of a training, or a policy"
             ) from None
-        # It may have been meant as a group, of which settings' messages about policies know nothing.
+        # It may have been meant as a group, which settings' messages about policies do not mention.
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise
         raise UnknownName("policy, and no group of policies,", what, known) from None

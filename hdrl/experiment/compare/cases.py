@@ -36,22 +36,22 @@ class Case:
     workload: str  # name of the workload, or of the load of generated sequences
     source: int  # index of the workload; -1 if the sequence is generated
     window: int  # number of the window within its workload
-    first_job: int  # how many jobs of the workload are submitted before the window
+    first_job: int  # number of jobs of the workload that are submitted before the window
     n_jobs: int  # jobs that count
     # jobs before and after them that are simulated and do not count
     warm_up: int = 0
     follow_up: int = 0
-    # what a generated sequence is made with
+    # parameters of a generated sequence
     load: float = 0.0
     seed: int = 0
 
     @property
     def n_simulated(self) -> int:
-        """How many jobs are simulated."""
+        """Number of simulated jobs."""
         return self.warm_up + self.n_jobs + self.follow_up
 
     def items(self, setting: Setting, machine: Machine, workloads: Sequence[Load], sweep: Sweep) -> Load:
-        """Return what is simulated: the items that warm the machine up come first."""
+        """Return the simulated items: those that warm the machine up come first."""
         if self.source >= 0:
             return workloads[self.source].window(self.first_job - self.warm_up, self.n_simulated)
         generator = generator_of(setting, sweep)
@@ -106,7 +106,7 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
 
 
 def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
-    """Return which workloads have fewer jobs than ``nb_jobs`` asks for: kinds and sentences."""
+    """Return cautions about workloads with fewer jobs than ``nb_jobs`` asks for: kinds and sentences."""
     asked = sweep.nb_jobs
     return [
         ("fewer-jobs", f"nb_jobs is {asked:,}, but {one.name} has {one.n_items:,} usable jobs")

@@ -1,4 +1,4 @@
-"""Where a comparison would mislead: what readers of its table must know."""
+"""Cautions for readers of a comparison's table, where it would mislead."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def run_comparison(
     progress: CompareProgress | None = None,
     rivals: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Compare candidates, and write what came of it into a folder.
+    """Compare candidates, and write the results into a folder.
 
     The folder holds ``results.csv`` (a row per candidate, window and seed, all metrics; also as Parquet if polars is
     installed), ``summary.csv`` and ``summary.json`` (the table, the verdict, the warnings), ``sweep.json`` (what was
@@ -167,7 +167,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def looks(self) -> list[ComparisonLook]:
-        """Which cases are looked at, one after the other, and the level of each test."""
+        """Cases of each look, in order, and the level of each test."""
         level, windows = round(1 - self.asked.confidence, 12), self.asked.windows
         everything = list(range(self.n_test))
         if windows is None or windows.up_to is None or windows.count is None:
@@ -185,7 +185,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def tails(self) -> list[str]:
-        """The metrics of the tail that stand beside the one that decides."""
+        """The metrics of the tail beside the deciding one."""
         metric = self.metrics[0]
         tails = self.asked.tails
         if tails is None:
@@ -194,7 +194,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def criteria(self) -> Criteria:
-        """What counts as equal, and as no worse."""
+        """Criteria for equal, and for no worse."""
         return Criteria(self.asked.equal_within, self.asked.tail_margin)
 
     @property
@@ -210,7 +210,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def n_rivals(self) -> int:
-        """How many candidates are tested against the baseline, as far as it is known before it is chosen."""
+        """Number of candidates that are tested against the baseline, if known before it is chosen."""
         return sum(candidate.name != self.baseline for candidate in self.candidates)
 
     @property
@@ -220,7 +220,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def scope(self) -> Scope:
-        """How much there is to simulate, as far as it is known before the baseline is chosen."""
+        """Number of simulations that are known before the baseline is chosen."""
         choices = [self.opponents, *(those for those in self.rivals.values() if len(those) > 1)]
         choosing = {one.name: one.n_seeds for those in choices for one in those}
         n_judging = self.n_test * sum(one.n_seeds for one in self.candidates)
@@ -232,7 +232,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     """Read the candidates, and list what is to be simulated; rivals may have been chosen."""
     sweep, setting, machine, workloads = plan.asked, plan.setting, plan.machine, plan.loads
     policies, infos = setting.policies, setting.measures.metrics
-    metrics = _asked(sweep, setting, machine)
+    metrics = _verdict_metrics(sweep, setting, machine)
     shares = training_shares(sweep, infos)
     baseline, opponents = "", []
     if shares is None:
@@ -291,8 +291,8 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     )
 
 
-def _asked(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
-    """Return the metrics of which a verdict is due: all requested ones; of the default ones the first."""
+def _verdict_metrics(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
+    """Return the metrics that need a verdict: all requested ones; of the default ones the first."""
     plain = sweep.model_copy(update={"metrics": None})
     usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
     metrics = sweep.metrics or list(setting.measures.compared)
@@ -368,7 +368,7 @@ class _Work:
 
 
 def _finish(plan: _Plan, work: _Work) -> Comparison:
-    """Choose the opponents, simulate until enough is shown, and write what came of it."""
+    """Choose the opponents, simulate until enough is shown, and write the results."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     candidates, baseline, selection, rivals = _with_opponents(plan, work)
     extra_opponents = {*rivals.values()} - {one.name for one in plan.candidates}
@@ -401,13 +401,13 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         baseline=baseline,
         metric=metric,
         verdict=words + _look_words(plan, look),
-        verdicts=(*_verdicts(plan, rows, baseline, tails), *_left_to_win(plan, measured, look)),
+        verdicts=(*_verdicts(plan, rows, baseline, tails), *_room_for_improvement(plan, measured, look)),
         cautions=_cautions(plan, measured, rows, candidates, results, look, extra_opponents),
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
         metrics=infos,
-        rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
+        rivals=tuple(_compare_with_rival(plan, measured, group, name, look) for group, name in rivals.items()),
         asked=plan.metrics,
         tails=tuple(plan.tails),
         added=tuple(name for name in metrics if name not in asked),
@@ -441,7 +441,7 @@ def _cautions(
     look: ComparisonLook,
     extra_opponents: Collection[str],
 ) -> tuple[Caution, ...]:
-    """Return what readers must be warned of."""
+    """Return cautions for readers."""
     metric, inputs = plan.metrics[0], plan.setting.inputs
     cases = [plan.runner.cases[number] for number in look.cases]
     loads = {point.case: result.offered_load for point, result in results.items()}
@@ -496,7 +496,7 @@ def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Co
 
 
 def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Sequence[Tail]) -> Iterator[str]:
-    """Say what each requested metric shows of each candidate."""
+    """Yield the verdict on each candidate for each requested metric."""
     for metric in plan.metrics:
         deciding = deciding_rows(rows, metric)
         beside = tails if metric == plan.metrics[0] else ()
@@ -507,7 +507,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
 
 
 def _look_words(plan: _Plan, look: ComparisonLook) -> str:
-    """Say how many times one has looked, if more than once is allowed."""
+    """Return the number of looks in words, if more than one is allowed."""
     n_looks, all_looks = len(plan.looks), round(1 - plan.asked.confidence, 12)
     if n_looks == 1:
         return ""
@@ -523,8 +523,8 @@ def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name:
         candidates.insert(0, next(one for one in among if one.name == name))
 
 
-def _against(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
-    """Return how the candidates that know as much do against the best of the classic policies that do."""
+def _compare_with_rival(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
+    """Return the ratios of the candidates that know as much to the best classic policy that does."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
     all_rows = _summarise(plan, against, [metric, *plan.tails], look)
@@ -539,7 +539,7 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Compa
     return Rival(name, group, tuple(ours), tuple(words))
 
 
-def _left_to_win(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
+def _room_for_improvement(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
     """Say of each policy that stands beside itself with true run times how much they would win."""
     metric = plan.metrics[0]
     for name, twin in plan.bounds.items():
@@ -618,7 +618,7 @@ def _check_statistics() -> None:
 
 
 def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
-    """Compile what the candidates need here, once, instead of in every worker."""
+    """Compile the code of the candidates here, once, instead of in every worker."""
     plan.setting.simulator.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
     for one in itertools.chain.from_iterable(plan.deciders.values()):
         if isinstance(one, ModelDecider):

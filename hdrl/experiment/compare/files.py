@@ -35,7 +35,7 @@ FILES = (
     *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", RESULTS_FILE, "results.parquet", "selection.csv"),
     *(WEEKS_FILE, "provenance.json", "timing.json"),
 )
-"""What a comparison writes."""
+"""Files of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class LookTaken:
-    """After which of several looks a comparison ended."""
+    """The look of several after which a comparison ended."""
 
     # which, counted from 1, and how many were allowed
     number: int
     most: int
-    level: float  # what p had to stay below at it
+    level: float  # bound below which p had to stay at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,18 @@ class Comparison:
     folder: Path
     baseline: str  # the candidate that ratios refer to
     metric: str  # the metric that decides
-    verdict: str  # what it shows, in a sentence
+    verdict: str  # its conclusion, in a sentence
     verdicts: tuple[str, ...]  # the same of each candidate
-    cautions: tuple[Caution, ...]  # what a reader must be warned of
+    cautions: tuple[Caution, ...]  # cautions for readers
     rows: tuple[SummaryRow, ...]  # the table
     # points that it consists of, and those that had to be simulated now
     n_points: int
     n_simulated: int
-    metrics: Mapping[str, MetricInfo]  # what every metric of the setting means
+    metrics: Mapping[str, MetricInfo]  # definition of every metric of the setting
     rivals: tuple[Rival, ...] = ()  # further opponents of candidates that know more than the heuristics do
-    asked: tuple[str, ...] = ()  # the metrics of which there are verdicts, the one that decides first
+    asked: tuple[str, ...] = ()  # the metrics with verdicts, the deciding one first
     tails: tuple[str, ...] = ()  # metrics of the tail beside it
-    criteria: Criteria = CRITERIA  # what counts as equal, and as no worse
+    criteria: Criteria = CRITERIA  # criteria for equal, and for no worse
     look: LookTaken | None = None  # after which look it ended; ``None`` if there was to be one
     # tails that are in the table for the verdict alone, and not among the metrics that the sweep names
     added: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Failure:
     """A candidate that could not be simulated to the end everywhere."""
 
     candidate: str
-    # how many of its simulations failed, and how many there are
+    # numbers of its failed simulations, and of all
     n_failed: int
     n_points: int
     first: str  # the first of them: which window, and why
@@ -130,7 +130,7 @@ def _filled_in(rows: Any) -> Any:
 
 
 class _Summary(BaseModel):
-    """What the summary of a comparison holds: fields of `Comparison`."""
+    """Summary of a comparison: fields of `Comparison`."""
 
     verdict: str
     verdicts: tuple[str, ...]
@@ -223,7 +223,7 @@ def write_comparison(
 
 
 def load_parquet() -> None:
-    """Load what writes Parquet, if it is there: that takes longer than to write the table."""
+    """Load polars, which writes Parquet, if it is there: that takes longer than to write the table."""
     with contextlib.suppress(ImportError):
         import polars  # noqa: F401 (it is in memory then)
 

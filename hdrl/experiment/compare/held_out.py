@@ -38,7 +38,7 @@ HELD_OUT = "held-out"
 RESULT_FILE = "held_out.json"
 
 TAIL_METRICS = ("p99_wait_s", "max_wait_s", "user_fairness")
-"""What stands beside every ratio, where a setting has it."""
+"""Metrics that stand beside every ratio, where a setting has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ class HeldOutRow:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What came of all three protocols."""
+    """Results of all three protocols."""
 
-    folder: Path  # where the comparisons are, a folder each, and `RESULT_FILE`
+    folder: Path  # folder of the comparisons, a folder each, and of `RESULT_FILE`
     baseline: str  # the best heuristic
     metric: str
     rows: tuple[HeldOutRow, ...]
-    cautions: tuple[str, ...]  # what the comparisons warn of, and where a mean wins and a tail loses
+    cautions: tuple[str, ...]  # cautions of the comparisons, and where a mean wins and a tail loses
     confidence: float  # share of intervals that would hold the true value
 
 
@@ -173,7 +173,7 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
 
 
 def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
-    """Say what the comparisons warn of, each sentence once."""
+    """Yield the cautions of the comparisons, each sentence once."""
     protocols_of: dict[str, list[str]] = {}
     for protocol, comparison in found.items():
         for caution in comparison.cautions:
@@ -210,7 +210,7 @@ def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterat
 
 
 def _is_ahead(row: SummaryRow, info: MetricInfo) -> bool:
-    """Return whether a mean is better as far as the protocol can show it: one run may have no interval."""
+    """Return whether a mean is better by all that the protocol can show: one run may have no interval."""
     if not math.isnan(row.ratio_low):
         return is_better(row, info) is True
     return row.ratio != 1 and info.side(row.ratio) == "better"

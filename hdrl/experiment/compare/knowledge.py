@@ -1,4 +1,4 @@
-"""What candidates know that others do not: true run times, or the very windows that judge them."""
+"""Advantages of single candidates: true run times, or the very windows that judge them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hdrl.experiment.train.environments import fingerprints_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
 _Part: TypeAlias = Mapping[str, Any]
-"""What a model file says of jobs of one load."""
+"""Entry of a model file about jobs of one load."""
 
 _Test: TypeAlias = Callable[[Case, _Part], bool]
-"""Whether a case holds jobs of a part."""
+"""Test whether a case holds jobs of a part."""
 
 
 def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
-    """Return what the files of candidates hold, by name of the candidate, before anything is simulated."""
+    """Return the deciders in the files of candidates, by name of the candidate, before anything is simulated."""
     return {
         candidate.name: [candidate.decider(setting, seed) for seed in range(len(candidate.files))]
         for candidate in candidates
@@ -59,7 +59,7 @@ class JudgingWindows:
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def words(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
-        """Say which windows hold jobs of a training; empty if none does."""
+        """Describe the windows that hold jobs of a training; empty if there are none."""
         parts = [record, *record.get("further", ())]
         if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
             return "jobs that its file does not name: they may be in these windows"
@@ -77,13 +77,13 @@ class JudgingWindows:
         return ""
 
     def words_of_choice(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
-        """Say which windows hold jobs by which a training chose its model; empty if none does."""
+        """Describe the windows that hold jobs by which a training chose its model; empty if there are none."""
         part = record.get("chosen_by")
         known = self._cases_with([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
         return f"jobs of {self._counted(known)}" if known else ""
 
     def _cases_with(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
-        """Return the cases of which one of the tests says that they hold jobs of one of the parts."""
+        """Return the cases that hold jobs of one of the parts, by one of the tests."""
         return [case for case in self.cases if any(test(case, part) for part in parts for test in tests)]
 
     def _likeness(self, environment: EnvironmentSpec | None) -> _Test:
@@ -102,7 +102,7 @@ class JudgingWindows:
     def _is_alike(self, case: Case, part: Mapping[str, Any], environment: EnvironmentSpec | None) -> bool:
         if environment is None or not part.get("sketch"):
             return False
-        runs = self._once(("runs", case, environment.id), lambda: self._runs_of(case, environment))
+        runs = self._cached(("runs", case, environment.id), lambda: self._runs_of(case, environment))
         return runs is not None and known_share(part["sketch"], runs) >= KNOWN_SHARE
 
     def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
@@ -114,31 +114,31 @@ class JudgingWindows:
         return load.name == part.get("workload") and not are_others
 
     def _source(self, case: Case) -> Load:
-        """Return what a case is a part of; a generated one is all of it."""
+        """Return the whole load of a case; a generated case is its own load."""
         if case.source >= 0:
             return self.workloads[case.source]
-        found: Load = self._once(("load", case), lambda: self._generate(case))
+        found: Load = self._cached(("load", case), lambda: self._generate(case))
         return found
 
     def _sha256(self, case: Case) -> str:
-        return str(self._once(("sha256", _key(case)), lambda: self._source(case).sha256()))
+        return str(self._cached(("sha256", _key(case)), lambda: self._source(case).sha256()))
 
     def _runs_of(self, case: Case, environment: EnvironmentSpec) -> Runs | None:
         """Return the runs of the items that count."""
         key = "marks", _key(case), environment.id
-        marks = self._once(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
+        marks = self._cached(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
         first = case.first_job if case.source >= 0 else case.warm_up
         return None if marks is None else runs_of(marks[first : first + case.n_jobs])
 
-    def _once(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        """Return what takes long to find, and is needed again and again."""
+    def _cached(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
+        """Return a value that takes long to find, and is needed again and again."""
         if key not in self._known:
             self._known[key] = find()
         return self._known[key]
 
 
 def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> list[tuple[str, str]]:
-    """Return which of the windows models were trained on or chosen by: kinds and sentences."""
+    """Return cautions about models that were trained on or chosen by the windows: kinds and sentences."""
     trained = {name: [known for one in those if (known := one.knows()).is_trained] for name, those in deciders.items()}
     found = []
     for kind, verb, words_of in (
@@ -152,7 +152,7 @@ def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: Judg
 
 
 def cautions_of_models(deciders: Mapping[str, Sequence[Decider]]) -> list[tuple[str, str]]:
-    """Return what readers must know of how models were trained: kinds and sentences, each once."""
+    """Return cautions about the training of models: kinds and sentences, each once."""
     found = [
         (kind, f"{name} {what}")
         for name, those in deciders.items()

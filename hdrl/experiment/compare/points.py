@@ -28,7 +28,7 @@ WEEK_S = 604_800.0
 
 
 class Point(NamedTuple):
-    """What is simulated: indices of the case and the candidate, and the number of the seed."""
+    """One simulation: indices of the case and the candidate, and the number of the seed."""
 
     case: int
     candidate: int
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """What came of a point."""
+    """Result of a point."""
 
     metrics: dict[str, float]  # metrics by name; all NaN if it could not be simulated
     offered_load: float  # offered load of the jobs; NaN where there is none
@@ -50,7 +50,7 @@ class PointResult:
 class PointRunner:
     """Everything that points need; workers get it once."""
 
-    place: SettingRef  # where its setting is; first, so that workers load it first
+    place: SettingRef  # place of its setting; first, so that workers load it first
     sweep: Sweep
     machine: Machine
     workloads: tuple[Load, ...]

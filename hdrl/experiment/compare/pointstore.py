@@ -21,10 +21,10 @@ PROVENANCE_FILE = "provenance.json"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How much a comparison simulates."""
+    """Size of a comparison."""
 
-    n_cases: int  # how many cases candidates are judged by; those with higher numbers choose the baseline
-    n_points: int  # how many points there are
+    n_cases: int  # number of cases that judge candidates; those with higher numbers choose the baseline
+    n_points: int  # number of points
     may_grow: bool  # whether a baseline that is chosen may come on top
 
 
@@ -133,15 +133,15 @@ def _result_of(line: Mapping[str, Any], names: Sequence[str]) -> PointResult:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedComparison:
-    """What there is of a comparison that is not finished."""
+    """State of an unfinished comparison."""
 
     points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
-    scope: Scope | None  # how much there is to do; ``None``: not known
+    scope: Scope | None  # size of the comparison; ``None``: not known
     is_worked_on: bool | None  # whether a process works on it; ``None``: not known
 
 
 def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedComparison:
-    """Return what a comparison has come to so far, while another process works on it."""
+    """Return the results of a comparison so far, while another process works on it."""
     path = folder / POINTS_FILE
     if not path.is_file():
         return UnfinishedComparison({}, None, None)

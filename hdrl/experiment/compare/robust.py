@@ -28,22 +28,22 @@ RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a comparison shows under one condition."""
+    """Result of a comparison under one condition."""
 
     name: str  # the key that was changed, and its value; `AS_ASKED` for the comparison itself
     winner: str  # the candidate with the best mean ratio, the baseline among them; empty if none has a ratio
     tau: float  # Kendall's tau of the ranking with that of the unchanged comparison
     ratios: Mapping[str, float]  # the ratio to the baseline by candidate; NaN where there is none
-    verdict: str  # what it shows, in a sentence
+    verdict: str  # its conclusion, in a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """What came of all conditions."""
+    """Results of all conditions."""
 
     folder: Path  # where `RESULT_FILE` and `TABLE_FILE` are
     folders: tuple[Path, ...]  # the folder of each comparison, in the order of the conditions
-    # what ratios refer to, and the metric that decides
+    # the reference of the ratios, and the metric that decides
     baseline: str
     metric: str
     conditions: tuple[Condition, ...]  # the conditions, the unchanged comparison first

@@ -20,7 +20,7 @@ BEST = "best"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How the baseline was chosen."""
+    """Choice of the baseline."""
 
     chosen: str  # its name
     metric: str  # by which metric
@@ -40,7 +40,7 @@ class Selection:
         ]
 
     def words(self) -> str:
-        """Return how it was chosen, in words."""
+        """Describe the choice in words."""
         by = self.metric if self.is_geometric else f"the arithmetic mean of {self.metric}"
         return f"best of {len(self.means)} by {by} over {self.n_windows} training windows ({self.n_jobs:,} jobs)"
 
@@ -57,7 +57,7 @@ def training_shares(sweep: Sweep, metrics: Mapping[str, MetricInfo]) -> tuple[fl
     if name in metrics and metrics[name].lower_is_better is None:
         known = ", ".join([one for one, info in metrics.items() if info.lower_is_better is not None][:4])
         raise OptionsError(
-            f"{sweep.where}: baseline {sweep.baseline!r} needs a metric of which one side is better, and {name} has "
+            f"{sweep.where}: baseline {sweep.baseline!r} needs a metric with a better side, and {name} has "
             f"none; name the baseline, or put another metric first, for instance one of {known}"
         )
     if not ends:

@@ -43,12 +43,12 @@ class Measured:
     """All numbers of a comparison."""
 
     candidates: tuple[str, ...]
-    baseline: str  # the name of the one that ratios refer to
+    baseline: str  # the candidate that ratios refer to
     workloads: tuple[str, ...]  # name of the workload of each window, shape ``(n_windows,)``
     # by candidate and metric, an array of shape ``(n_windows, n_seeds)``
     values: Mapping[str, Mapping[str, FloatArray]]
     is_failed: Mapping[str, NDArray[np.bool_]]  # by candidate, where it could not be simulated to its end, same shape
-    metrics: Mapping[str, MetricInfo]  # what every metric means
+    metrics: Mapping[str, MetricInfo]  # definition of every metric
     unrun: Sequence[str]  # metrics that count items which were not brought to an end
     # names of the workloads that are logs: those that are generated are not drawn from any population
     logs: Sequence[str] = ()
@@ -68,11 +68,11 @@ class Measured:
         return np.flatnonzero([workload in (ALL, name) for name in self.workloads])
 
     def n_unrun(self, candidate: str) -> float:
-        """Return how many jobs a candidate did not bring to an end, those of windows that failed included."""
+        """Return the number of jobs that a candidate did not bring to an end, those of windows that failed included."""
         return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
 
     def decides_as_baseline(self, candidate: str, windows: NDArray[np.int64]) -> bool:
-        """Return whether all metrics of a candidate equal the baseline's in all windows, none of which failed."""
+        """Return whether all metrics of a candidate equal the baseline's in all windows, without failures."""
         if self.is_failed[candidate][windows].any() or self.is_failed[self.baseline][windows].any():
             return False
         base = self.values[self.baseline]
@@ -120,7 +120,7 @@ class SummaryRow:
     mean_rank: float = math.nan
     confidence: float = CONFIDENCE  # share of intervals that would hold the true value
     decides_as_baseline: bool = False  # whether all metrics equal the baseline's in all windows
-    # trainings of which the candidate is the average, if the intervals include what other trainings would change
+    # trainings that the candidate averages, if the intervals include what other trainings would change
     n_averaged: int = 0
     n_weeks: int = 0  # weeks from which the interval of a single run comes, and p; 0 where there are windows
     # logs, and the mean ratio over logs with its interval as if they were drawn from many
@@ -134,7 +134,7 @@ class SummaryRow:
 
     @property
     def level(self) -> float:
-        """What an adjusted p-value must stay below to show a difference: the complement of the confidence."""
+        """Significance level of adjusted p-values: the complement of the confidence."""
         return round(1 - self.confidence, 12)
 
 
@@ -166,7 +166,9 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
     windows = measured.windows_of(part)
     info = measured.metrics[metric]
     has_sides, less = info.lower_is_better is not None, info.lower_is_better is not False
-    tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
+    tables = {
+        name: _drop_rounding_errors(measured.values[name][metric][windows], info.unit) for name in measured.candidates
+    }
     exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
     ranked = {name: table[exists].mean(axis=1) for name, table in tables.items() if not np.isnan(table[exists]).any()}
@@ -250,7 +252,7 @@ def _of_logs(
     less: bool,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return what several logs say of a log that was not there; nothing of one log, and of sequences that were made."""
+    """Return an estimate for an unseen log from several logs; nothing for one log, and for generated loads."""
     names = [measured.workloads[window] for window in windows]
     known = [name for name in dict.fromkeys(names) if name in measured.logs]
     of_log = np.array([name in known for name in names])
@@ -280,7 +282,7 @@ def _is_equal(one: FloatArray, other: FloatArray) -> bool:
     return bool(np.all(close | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))
 
 
-def _without_dust(table: FloatArray, unit: str) -> FloatArray:
+def _drop_rounding_errors(table: FloatArray, unit: str) -> FloatArray:
     """Return times with zero for what dates of six decimals cannot tell from it: its ratios would mean nothing."""
     return np.where(np.abs(table) < SHORTEST_S, 0.0, table) if unit == "s" else table
 

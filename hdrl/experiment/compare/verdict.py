@@ -1,4 +1,4 @@
-"""What the table of a comparison shows, in sentences."""
+"""Conclusions from the table of a comparison, in sentences."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ EQUAL_WITHIN = 0.02
 """Ratios that differ from 1 by less are the same in practice."""
 
 TAIL_MARGIN = 1.1
-"""How much worse a tail may be that counts as no worse."""
+"""Largest ratio of a tail to the baseline's that counts as no worse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What counts as equal, and as no worse."""
+    """Criteria for equal, and for no worse."""
 
     equal_within: float = EQUAL_WITHIN  # relative change up to which two are the same in practice
     tail_margin: float = TAIL_MARGIN  # ratio to the baseline up to which a tail is no worse
@@ -140,7 +140,7 @@ def ratio_words(row: SummaryRow) -> str:
 
 
 def logs_words(row: SummaryRow) -> str:
-    """Say what several logs show of a log that was not there; nothing where there is one."""
+    """Describe the result of several logs for an unseen one; nothing where there is one log."""
     if row.n_logs < 2:
         return ""
     return (
@@ -273,7 +273,7 @@ def _listed_bounds(tails: Sequence[Tail]) -> str:
 
 
 def tail_words(metric: str) -> str:
-    """Return what a metric of the tail is called in sentences."""
+    """Return the name of a metric of the tail in sentences."""
     return "longest wait" if metric == "max_wait_s" else metric_words(metric)
 
 
@@ -306,7 +306,7 @@ def _best_row(rows: Sequence[SummaryRow], info: MetricInfo) -> SummaryRow | None
 
 
 def order_of_row(row: SummaryRow, info: MetricInfo) -> tuple[bool, float, bool, float]:
-    """Return what sorts rows from the best ratio to the worst, and those without one behind them by their means."""
+    """Return a sort key of rows from the best ratio to the worst, those without one behind them by their means."""
     positions = [
         (math.isnan(value), 0.0 if math.isnan(value) else info.sign * value) for value in (row.ratio, row.mean)
     ]

@@ -1,4 +1,4 @@
-"""What an experiment claims: numbers, numbers within the spread over trainings, and on which side of no effect.
+"""Claims of an experiment: numbers, numbers within the spread over trainings, and on which side of no effect.
 
 A claim must be able to fail. A *value* holds within a stated tolerance; simulations give the same bytes everywhere. A
 *spread* holds if another group of as many trainings may well have that mean. A *sign* says on which side of the number
@@ -27,7 +27,7 @@ RULE = "99 % prediction"
 """The one rule that gives the tolerance of a spread, as references name it: see `Claim.allowed`."""
 
 RATIO_OF = "ratio of "
-"""How columns with ratios to the baseline of a comparison begin."""
+"""Prefix of columns with ratios to the baseline of a comparison."""
 
 _PREDICTION, _CONFIDENCE = 0.99, 0.95
 _ROUNDING = 1e-9
@@ -41,13 +41,13 @@ class Claim:
     # its place in the table
     row: str
     column: str
-    kind: Kind  # what is claimed of the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side
+    kind: Kind  # kind of the claim about the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side
     # the number and the ends of its interval, as they were found; NaN where there is none
     value: float
     low: float = math.nan
     high: float = math.nan
     tolerance: float = 0.0  # of a value: by how much a result may differ from it, not negative
-    # how many trainings its mean is over, and their standard deviation; 0 and NaN if it is no mean of trainings
+    # number of trainings of its mean, and their standard deviation; 0 and NaN if it is no mean of trainings
     n: int = 0
     deviation: float = math.nan
     null: float | None = None  # the number if there were no effect; ``None`` for what is no effect
@@ -74,14 +74,14 @@ class Claim:
 
     @property
     def is_effect(self) -> bool:
-        """Whether it claims a difference, by a side or by a ratio that is not 1."""
+        """True if it claims a difference, by a side or by a ratio that is not 1."""
         if self.sign is not None:
             return self.sign in ("below", "above")
         return self.without_effect is not None and math.isfinite(self.value) and self.value != self.without_effect
 
     @property
     def allowed(self) -> float:
-        """By how much a result may differ.
+        """Largest difference of a result from the claim.
 
         That of a spread is half the 99 % prediction interval of the mean of `n` new trainings,
         ``t(0.995, n - 1) * deviation * sqrt(2 / n)``: of 100 such numbers one is missed by chance where trainings
@@ -104,8 +104,8 @@ class Difference:
     # its place in the table, with the column
     row: str
     column: str
-    kind: Kind  # which claim of it
-    # what is claimed and what came out, in words
+    kind: Kind  # kind of the violated claim
+    # claimed and found values, in words
     claimed: str
     found: str
     gap: float | None = None  # by how much the numbers differ; ``None`` where no number came out, or a side is claimed
@@ -118,7 +118,7 @@ def as_findings(results: Mapping[Place, float | Finding]) -> dict[Place, Finding
 
 
 def claim_of(place: Place, finding: Finding, *, null: float | None = None, tolerance: float = 0.0) -> Claim | None:
-    """Return what a finding lets one claim; ``None`` if an effect or a training has no number.
+    """Return the claim that follows from a finding; ``None`` if an effect or a training has no number.
 
     ``null`` is the number without an effect, if the finding does not say it.
     """
@@ -228,13 +228,13 @@ def _number(value: float) -> str:
 
 
 def counts(claims: Sequence[Claim]) -> dict[Kind, int]:
-    """Return how many claims of each kind there are; a line with a number and a sign claims two things."""
+    """Return the number of claims of each kind; a line with a number and a sign claims two things."""
     found = Counter(kind for claim in claims for kind in claim.kinds)
     return {kind: found[kind] for kind in KINDS}
 
 
 def count_words(claims: Sequence[Claim]) -> str:
-    """Return how many claims of each kind there are, and how many stand on published numbers, in words."""
+    """Return the number of claims of each kind, and of those with published numbers, in words."""
     by_kind = counts(claims)
     words = {"value": "value", "spread": "within the spread", "sign": "sign"}
     plural = {"value": "values", "spread": "within the spread", "sign": "signs"}
@@ -249,13 +249,13 @@ def count_words(claims: Sequence[Claim]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NullTest:
-    """What stands of a reference if the baseline is put in place of what is claimed."""
+    """Result of putting the baseline in place of the claimed candidate."""
 
-    n_effects: int  # how many effects are claimed
+    n_effects: int  # number of claimed effects
     passing: tuple[Claim, ...]  # the effects that would still be found, without any
-    by_sign_alone: int  # how many fail by their sign alone: the tolerance of the number holds the null, too
-    n_same: int  # how many claims say that no difference was shown; these stand
-    n_numbers: int  # how many numbers are claimed that are no effects
+    by_sign_alone: int  # number that fail by their sign alone: the tolerance of the number holds the null, too
+    n_same: int  # number of claims that no difference was shown; these stand
+    n_numbers: int  # number of claimed numbers that are no effects
 
 
 def null_test(claims: Sequence[Claim]) -> NullTest:
@@ -272,7 +272,7 @@ def null_test(claims: Sequence[Claim]) -> NullTest:
 
 
 def null_finding(claim: Claim) -> Finding:
-    """Return what would have been found if the baseline stood in place of what is claimed."""
+    """Return the finding that the baseline would have in place of the claimed candidate."""
     null = claim.value if claim.without_effect is None else claim.without_effect
     has_ends = not math.isnan(claim.low)
     ends = (null, null) if has_ends else (math.nan, math.nan)

@@ -33,7 +33,7 @@ TRACES_VARIABLE = "HDRL_TRACES"
 
 FOLDER = Path(experiments.__file__).parent
 INSTALLED_FOLDER = Path(__file__).parents[2] / "experiments"
-"""Where the experiments are unless hdrl runs from a checkout."""
+"""Folder of the experiments unless hdrl runs from a checkout."""
 
 Text = Annotated[str, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
@@ -47,7 +47,7 @@ class TraceNeed(Block):
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
     comes_with: FileName | None = Field(default=None, description="The experiment in whose folder it is.")
-    how: Text = Field(description="How to get it, a sentence.")
+    how: Text = Field(description="Instructions to get it, a sentence.")
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
@@ -65,13 +65,13 @@ class Effect(Block):
 
 
 class Recipe(Block):
-    """What ``experiment.json`` says."""
+    """Contents of ``experiment.json``."""
 
-    title: Text = Field(description="What is shown, a line.")
+    title: Text = Field(description="Title, a line.")
     question: Text = Field(description="The question that it answers.")
-    source: Text = Field(description="Where the claim comes from.")
-    notes: list[Text] = Field(default_factory=list, description="What else a reader must know.")
-    kind: Literal["options", "sweep", "protocol", "training"] = Field(description="What is run.")
+    source: Text = Field(description="Source of the claim.")
+    notes: list[Text] = Field(default_factory=list, description="Further notes for readers.")
+    kind: Literal["options", "sweep", "protocol", "training"] = Field(description="Kind of run.")
     options: dict[Text, FileName] = Field(
         default_factory=dict, description="Options files by the name of their row: kind options, and training."
     )
@@ -96,7 +96,7 @@ class Recipe(Block):
         default=True, description="Whether the numbers of single workloads are claimed beside those of all: of a sweep."
     )
     effects: list[Effect] = Field(
-        default_factory=list, description="What numbers are held against that are no ratios and no differences."
+        default_factory=list, description="Reference values of numbers that are neither ratios nor differences."
     )
     traces: dict[FileName, TraceNeed] = Field(default_factory=dict, description="Traces that it needs, by file name.")
     is_long: bool = Field(default=False, description="Whether it takes more than some minutes.")
@@ -159,7 +159,7 @@ class Experiment:
 
     name: str
     folder: Path
-    recipe: Recipe  # what it runs
+    recipe: Recipe  # contents of its file
 
     def sha256(self) -> str:
         """Return the SHA-256 of all files of the experiment but the reference, names included."""
@@ -173,7 +173,7 @@ class Experiment:
         return digest.hexdigest()
 
     def claims(self) -> list[Claim]:
-        """Return what it claims; nothing if it has no reference."""
+        """Return its claims; none if it has no reference."""
         path = self.folder / REFERENCE
         return read_reference(path, self.recipe.relative_tolerance) if path.is_file() else []
 

@@ -49,7 +49,7 @@ METRICS_FILE = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """What came of an experiment."""
+    """Result of an experiment."""
 
     folder: Path  # the folder with the runs, the results and the differences
     results: dict[Place, Finding]  # the findings by row and column
@@ -58,7 +58,7 @@ class Reproduced:
 
     @property
     def is_same(self) -> bool:
-        """Whether something is claimed, and all of it holds."""
+        """True if something is claimed, and all of it holds."""
         return bool(self.claims) and not self.differences
 
 
@@ -308,7 +308,7 @@ def _run_training(work: _Work) -> _Found:
 
 
 def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Finding]:
-    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN."""
+    """Return the last logged values of trainings, by column, as means over them; where nothing was logged, NaN."""
     if not names:
         return {}
     rows = [read_records(folder / TRAINING_FILE)[-1] for folder in folders]
@@ -366,7 +366,7 @@ def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: 
 
 
 class _Trainings:
-    """What each training of a candidate came to in a comparison, from its points."""
+    """Results of each training of a candidate in a comparison, from its points."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._baseline = comparison.baseline

@@ -81,7 +81,7 @@ class _Line(BaseModel):
         return self
 
     def claim(self, relative_tolerance: float) -> Claim:
-        """Return what the line claims; see `read_reference`."""
+        """Return the claim of the line; see `read_reference`."""
         tolerance = self.tolerance
         if tolerance is None:
             is_relative = self.kind == "value" and not math.isnan(self.value)
@@ -90,7 +90,7 @@ class _Line(BaseModel):
 
 
 def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
-    """Read what an experiment claims.
+    """Read the claims of an experiment.
 
     Values without a tolerance of their own get ``relative_tolerance``, a share of the value.
     """
@@ -112,7 +112,7 @@ def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
 
 
 def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: float) -> None:
-    """Write what an experiment claims, with those columns that it needs.
+    """Write the claims of an experiment, with those columns that it needs.
 
     Values with ``relative_tolerance`` have none of their own in the file.
     """
@@ -145,7 +145,7 @@ def _line(claim: Claim, relative_tolerance: float) -> dict[str, str]:
 
 
 def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding]) -> None:
-    """Write what an experiment found, and the numbers of single trainings if there were some."""
+    """Write the findings of an experiment, and the numbers of single trainings if there were some."""
     if any(one.trainings for one in results.values()):
         with atomic_table(trainings, TRAINING_COLUMNS) as write_row:
             for place, one in results.items():
@@ -157,7 +157,7 @@ def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding])
 
 
 def read_results(path: Path, trainings: Path) -> dict[Place, Finding]:
-    """Read what `write_results` wrote."""
+    """Read the files of `write_results`."""
     by_place: dict[Place, list[float]] = {}
     if trainings.is_file():
         for row, column, _, value in read_table(trainings, TRAINING_COLUMNS):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentChoice", "AgentError", "AgentKind", "load_agent"]
 
 HDEEPRM_BASES = "hdrl.compat.hdeeprm.bases"
-"""What agents of HDeepRM derive from; loaded by the file that derives."""
+"""Module of the bases of HDeepRM's agents; an agent file that derives from them loads it."""
 
 _IMPORTS_HDEEPRM = re.compile(r"^\s*(from|import)\s+hdeeprm\b", re.MULTILINE)
 
@@ -44,11 +44,11 @@ Policy: TypeAlias = Any
 """The name of a policy, or what a setting makes of a Python file: a priority, a function from a view to decisions."""
 
 LEARNING_METHODS = ("act", "learn", "memory", "state_dict", "load_state_dict")
-"""What a class that learns has, whatever it derives from."""
+"""Methods of a class that learns, whatever it derives from."""
 
 
 class AgentKind(Enum):
-    """How an agent decides."""
+    """Kind of an agent."""
 
     POLICY = "policy"
     """A policy, by name or as a function: it does not learn."""
@@ -60,7 +60,7 @@ class AgentKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """What decides in a run: what an agent is made of, not the agent itself.
+    """Agent of a run: the parts that make it, not the agent itself.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class AgentChoice:
     sha256
         SHA-256 of the file, hexadecimal; empty for a built-in agent.
     kind
-        How it decides.
+        Its kind.
     learner
         The class of an agent that learns, else ``None``.
     """
@@ -139,7 +139,7 @@ def load_agent(
 
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:
-    """Return how agents of a class decide, ``None`` for a class of something else."""
+    """Return the kind of the agents of a class, ``None`` for a class of something else."""
     from hdrl.agents.classic import ClassicAgent  # with what batch jobs need
 
     if issubclass(cls, ClassicAgent):

@@ -26,12 +26,12 @@ SOFT_KEEPS = {
     **dict.fromkeys(["platform.xml", "workload.json"], _REPEATS),
     "model.pt": "takes a training to make again",
 }
-"""What a soft clean leaves, and why: all that is needed to make the rest again, and what took long."""
+"""Files that a soft clean keeps, and why: all that is needed to make the rest again, and what took long."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
-    """What cleaning a run folder means."""
+    """Plan for cleaning a run folder."""
 
     folder: Path
     files: tuple[str, ...]  # names of the files that go, in the order in which they go
@@ -40,12 +40,12 @@ class CleanPlan:
 
     @property
     def removes_folder(self) -> bool:
-        """Whether nothing is left, so that the folder goes too."""
+        """True if nothing is left, so that the folder goes too."""
         return not self.kept
 
 
 def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[CleanPlan]:
-    """Return what cleaning means for each run; nothing is deleted.
+    """Return the plan of cleaning each run; nothing is deleted.
 
     Refuse folders that are no runs of hdrl, links, the current folder or one above it, and folders in which a training
     runs. With ``soft``, options and provenance stay, so that the run can be repeated.
@@ -64,7 +64,7 @@ def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[Cl
 
 
 def clean_runs(plans: Sequence[CleanPlan]) -> None:
-    """Delete what plans say, and folders that are empty then."""
+    """Delete the files of plans, and folders that are empty then."""
     for plan in plans:
         try:
             with _opened(plan.folder) as handle:
@@ -150,7 +150,7 @@ def _plan(folder: Path, *, soft: bool) -> CleanPlan:
 
 
 def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -> str:
-    """Return why a file stays; nothing if it goes."""
+    """Return the reason to keep a file; nothing if it goes."""
     name = path.name
     if name not in ours and name != MANIFEST_FILE:
         return "not made by hdrl"

@@ -106,7 +106,7 @@ def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what runs into the same folder left that were killed; those that go on hold a lock.
+    """Remove the remains of killed runs into the same folder; runs that go on hold a lock.
 
     Runs into folders with default names never run into the same folder again, so each removes what any of them left.
     """

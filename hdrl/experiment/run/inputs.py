@@ -123,7 +123,7 @@ def parse_options(
 
 
 def _setting_at(where: str, data: object, folder: Path, given: str | None) -> tuple[Setting, str]:
-    """Return what `setting_of` does, with the source in its error messages."""
+    """Return the result of `setting_of`, with the source in its error messages."""
     try:
         return setting_of(data, folder, given)
     except (OptionsError, UnknownName) as error:
@@ -244,7 +244,7 @@ def make_sweep(
         if known[metric].lower_is_better is None:
             sided = ", ".join([name for name, info in known.items() if info.lower_is_better is not None][:4])
             raise OptionsError(
-                f"{where}: tails holds {metric}, of which neither side is worse; expected others, for instance {sided}"
+                f"{where}: tails holds {metric}, which has no worse side; expected others, for instance {sided}"
             )
     return sweep
 

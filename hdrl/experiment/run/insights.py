@@ -40,7 +40,7 @@ def insights(log_level: str, folder: Path) -> Iterator[None]:
 
 
 def log_run(trace: Trace) -> None:
-    """Log what happened in a run, in the order of time: arrivals, starts, ends."""
+    """Log the events of a run, in the order of time: arrivals, starts, ends."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     for date_s, _, level, text in sorted(_events(trace), key=lambda event: event[:2]):

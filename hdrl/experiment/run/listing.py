@@ -1,4 +1,4 @@
-"""Which runs, trainings and comparisons there are in a folder, and what came of them."""
+"""Runs, trainings and comparisons in a folder, and their results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Listed:
     kind: str  # ``run``, ``training`` or ``comparison``
     is_complete: bool  # whether it is finished; otherwise it can be resumed
     result: str  # the verdict of a comparison; otherwise policy, workload and machine, and the metric that matters most
-    when: datetime  # when it was written last, local time
+    when: datetime  # date of the last change, local time
 
 
 def list_runs(folder: str | Path) -> list[Listed]:
-    """Return what was run in a folder and the folders in it, the newest last."""
+    """Return the runs of a folder and of the folders in it, the newest last."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ReadError(folder, "no such folder")
@@ -44,7 +44,7 @@ def _found(folder: Path) -> Iterator[Listed]:
 
 
 def _listed(folder: Path) -> Listed | None:
-    """Return what a folder is; ``None`` if hdrl has not made it."""
+    """Return the entry of a folder; ``None`` if hdrl has not made it."""
     summary, resumable = folder / "summary.json", (folder / "resume.json").is_file()
     if (folder / "sweep.json").is_file():
         if not summary.is_file() and not resumable:  # a sweep file alone, which was not run
@@ -59,7 +59,7 @@ def _listed(folder: Path) -> Listed | None:
 
 
 def _written(folder: Path, last: Path) -> datetime:
-    """Return when a folder was finished: by the file that is written last, if it is there."""
+    """Return the date at which a folder was finished: by the file that is written last, if it is there."""
     path = last if last.is_file() else folder
     return datetime.fromtimestamp(path.stat().st_mtime).astimezone()
 

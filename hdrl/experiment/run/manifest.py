@@ -1,4 +1,4 @@
-"""What a folder of results is made of: ``manifest.json`` lists every file that hdrl wrote there, with its hash.
+"""Contents of a folder of results: ``manifest.json`` lists every file that hdrl wrote there, with its hash.
 
 So no other part needs to know which files there are, whatever the setting: deleting results, for instance, uses it.
 """
@@ -27,7 +27,7 @@ would differ from run to run."""
 
 
 class Manifest(BaseModel):
-    """What ``manifest.json`` holds."""
+    """Contents of ``manifest.json``."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
@@ -54,7 +54,7 @@ def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_fin
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what a folder of results is made of."""
+    """Return the manifest of a folder of results."""
     path = folder / MANIFEST_FILE
     if path.is_symlink() or not path.is_file():
         raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")

@@ -1,4 +1,4 @@
-"""How far an experiment is: progress callbacks, and the time of its stages."""
+"""Progress of an experiment: callbacks, and the time of its stages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 def quiet(*_: object) -> None:
-    """Ignore what is reported."""
+    """Ignore reports of progress."""
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from hdrl.trace.model import Load, Machine
 from hdrl.version import VERSION
 
 WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
-"""What a Trace says about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
+"""Keys of a Trace about the wall clock: they go into timing.json, so that the other files repeat exactly."""
 
 
 def write_results(
@@ -95,7 +95,7 @@ def without_places(value: object) -> Any:
 
 
 def inputs_of(machine: Machine, load: Load) -> dict[str, Any]:
-    """Return what was simulated on what, with hashes."""
+    """Return the machine and the load of a simulation, with hashes."""
     return {
         "platform": {**machine.facts(), "sha256": machine.sha256()},
         "workload": {

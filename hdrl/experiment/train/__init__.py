@@ -1,1 +1,1 @@
-"""Trainings: an agent, the environments it learns in, the loop, the logs, and the model that comes of it."""
+"""Trainings: an agent, the environments it learns in, the loop, the logs, and the resulting model."""

@@ -1,4 +1,4 @@
-"""Models made of those of agents that evolve: the mean of several, and what one of them started from."""
+"""Models made of several models of agents that evolve: their mean, and the start of one of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     except LearningError as error:
         raise OptionsError(f"{', '.join(map(str, models))}: {error}") from None
     notes = {name: value for name, value in read[0].notes.items() if name in _KEPT}
-    if "trained_on" in notes:  # what any of them says: older versions said less
+    if "trained_on" in notes:  # all their entries: older versions wrote fewer
         notes["trained_on"] = {key: value for one in read for key, value in one.notes["trained_on"].items()}
     notes |= {"n_averaged": len(read), AVERAGED: [sha256_of_file(Path(path)) for path in models]}
     save_checkpoint(out, replace(read[0], agent=state, training={}, notes=notes))

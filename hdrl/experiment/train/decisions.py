@@ -1,4 +1,4 @@
-"""What is reported of the decisions of an agent: insights, and HDeepRM's ``actions.log`` and ``log_probs.log``."""
+"""Reports on the decisions of an agent: insights, and HDeepRM's ``actions.log`` and ``log_probs.log``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DecisionLog:
 
     @property
     def is_needed(self) -> bool:
-        """Whether what it notes goes into a file or the log."""
+        """True if its notes go into a file or the log."""
         return bool(self.lines) or LOGGER.isEnabledFor(logging.INFO)
 
     def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:

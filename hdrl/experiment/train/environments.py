@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class ChosenEnvironment:
     """An environment without the machine and the load that it simulates."""
 
-    spec: EnvironmentSpec  # what kind it is
+    spec: EnvironmentSpec  # kind of the environment
     arguments: dict[str, Any]  # its arguments, as JSON
 
     @property
@@ -59,7 +59,7 @@ class ChosenEnvironment:
         return self.spec.player(machine, load, self.arguments, options)
 
     def check_can_play(self, where: str, machine: Machine | None = None) -> None:
-        """Refuse an environment of which no model can be played by `player`, on any machine or on this one."""
+        """Refuse an environment whose models `player` cannot play, on any machine or on this one."""
         why = self.spec.unplayable(self.arguments, machine)
         if why is not None:
             raise OptionsError(f"{where}: {why}")
@@ -72,23 +72,23 @@ class ChosenEnvironment:
 
     @property
     def is_compatible(self) -> bool:
-        """Whether it is in a compatibility mode, which is a simulator of its own."""
+        """True if it is in a compatibility mode, which is a simulator of its own."""
         return self.arguments.get("compatibility") is not None
 
     def configurations(self, load: Load) -> Sequence[int]:
-        """Return where the configurations of a load begin; most are of one piece."""
+        """Return the first items of the configurations of a load; most loads have one."""
         return self.spec.configurations(load) if isinstance(self.spec, Configured) else (0,)
 
     def configuration_coordinates(self, load: Load) -> Sequence[tuple[float, ...]]:
-        """Return where the configurations of a load lie among one another."""
+        """Return the coordinates of the configurations of a load."""
         return self.spec.configuration_coordinates(load) if isinstance(self.spec, Configured) else ((0.0,),)
 
     def configuration_now(self, env: Player, load: Load) -> int:
-        """Return which configuration of a load is in force in a single environment that simulates all of it."""
+        """Return the configuration of a load that is in force in a single environment that simulates all of it."""
         return self.spec.configuration_now(env, load) if isinstance(self.spec, Configured) else 0
 
     def extra_training_data(self, part: tuple[float, float]) -> Sequence[LoadPart]:
-        """Return what is learned from besides the load of the options, see `ExtraTrainingData.extra_training_data`."""
+        """Return further training loads, see `ExtraTrainingData.extra_training_data`."""
         return self.spec.extra_training_data(self.arguments, part) if isinstance(self.spec, ExtraTrainingData) else ()
 
     def action_names(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class ChosenEnvironment:
 
 
 def fingerprints_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
-    """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
+    """Return the fingerprint of each item of a load as one number; ``None`` if only a whole load has a hash."""
     return spec.item_fingerprints(machine, load) if isinstance(spec, Fingerprints) else None
 
 
@@ -158,7 +158,7 @@ def _with_files_at(
 
 
 def creator(environment: str, entry: str) -> Any:
-    """Return what makes environments.
+    """Return the constructor of environments.
 
     ``entry`` is ``"entry_point"`` for single ones, ``"vector_entry_point"`` for batches.
     """

@@ -25,7 +25,7 @@ FILES = (
     *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
     *("options.resolved.json", "metrics.json", "provenance.json", "timing.json", INSIGHTS_FILE, *DECISION_FILES),
 )
-"""What a training writes besides what its setting writes of a simulation."""
+"""Files that a training writes besides those of its setting for a simulation."""
 
 
 class TrainingFolder(FolderLock):
@@ -43,7 +43,7 @@ class TrainingFolder(FolderLock):
 
     @property
     def has_not_begun(self) -> bool:
-        """Whether it is that of a training that was killed before its first checkpoint."""
+        """True if its training was killed before its first checkpoint."""
         return not self.checkpoint.exists() and (self.path / RESUME_FILE).is_file()
 
     def make(self) -> bool:

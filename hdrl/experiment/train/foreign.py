@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a library names the layers of an algorithm's networks."""
+    """Names that a library gives to the layers of an algorithm's networks."""
 
     name: str  # the library and its algorithms, for messages
     algorithm: str  # the algorithm of hdrl whose agent acts alike
@@ -50,7 +50,7 @@ class Layout:
     trunk: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # beginnings or ends of names that playing has no use for
     head: str = ""  # the part of the actor whose hidden layers the library lets other activations follow
-    activation: str = "tanh"  # what follows all hidden layers unless something else is chosen
+    activation: str = "tanh"  # activation after all hidden layers unless another one is chosen
 
 
 _SPREAD = ("log_std", "actor_logstd")
@@ -103,23 +103,23 @@ def import_model(
     Parameters
     ----------
     source
-        What the library saved: ``model.save`` of Stable-Baselines3, else ``torch.save(network.state_dict(), file)``.
+        File of the library: ``model.save`` of Stable-Baselines3, else ``torch.save(network.state_dict(), file)``.
     options
         Options that describe the environment that it was trained in, and on which jobs.
     out
         The file to write; its folder must exist.
     activation
-        What follows each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: what the file says, or
+        Activation after each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: that of the file, or
         else the library's default.
     statistics
-        By what observations were normalised in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
+        Normalization of the observations in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
         shape of observations, and perhaps ``epsilon`` (1e-8) and ``clip_obs`` (10); ``None``: they were not.
 
     Returns
     -------
     str
-        What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins
-        with their number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
+        Recognised model, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins with their
+        number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
     """
     require_torch()
     from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
@@ -203,7 +203,7 @@ def _saved_activation(settings: Mapping[str, Any], path: Path) -> str | None:
 
 
 def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> str:
-    """Return what the library puts between layers by default."""
+    """Return the library's default activation between layers."""
     if layout.head and len(_layers(weights, [layout.head], path)) > 1:
         text = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
         raise ReadError(path, f"{text}; train with one activation for both, and name it (--activation)")
@@ -242,12 +242,12 @@ class _Networks:
 
     @property
     def sizes(self) -> list[int]:
-        """How many numbers go in, and the widths of all layers up to the actions."""
+        """Number of inputs, and the widths of all layers up to the actions."""
         whole = self.trunk + self.actor
         return [int(whole[0][0].shape[1]), *_widths(whole)]
 
     def answer(self, activation: str) -> NDArray[np.float64]:
-        """Return what the actor says where nothing is seen."""
+        """Return the output of the actor for an observation of zeros."""
         import torch
 
         from hdrl.learn.networks.layers import ACTIVATIONS
@@ -277,7 +277,7 @@ class _Networks:
 
     def settings_of_rows(self) -> dict[str, Any]:
         """Return the settings of an agent whose network is over rows."""
-        # A row of which one action is legal counts, whichever it is.
+        # A row with a legal action counts, whichever it is.
         return {"network": "rows", "hidden": _widths(self.trunk + self.actor)[:-1], "visible_rows": "all"}
 
     def state_of_rows(self) -> dict[str, Tensor]:
@@ -371,7 +371,7 @@ def _agent(
 # ------------------------------------------------------------------ statistics of observations
 
 _ABSENT = {"epsilon": 1e-8, "clip_obs": 10.0}
-"""What `VecNormalize` and Gymnasium's wrappers take by default."""
+"""Defaults of `VecNormalize` and Gymnasium's wrappers."""
 
 
 def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:

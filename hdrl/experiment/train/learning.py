@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hdrl.learn.train import Imitation
 
 HDEEPRM_ADAPTER = "hdrl.compat.hdeeprm.adapter"
-"""What makes agents of HDeepRM learn here; loaded when there is one."""
+"""Module that makes agents of HDeepRM learn here; loaded when there is one."""
 
 
 def require_torch() -> None:
@@ -126,7 +126,7 @@ def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, o
 
 
 def device_of(options: OptionsFile, agent: Agent) -> torch.device:
-    """Return where an agent is to learn."""
+    """Return the device on which an agent learns."""
     from hdrl.learn.device import CPU, find_device
 
     asked, where = options.learning.device, f"{options.where}: learning.device"
@@ -145,7 +145,7 @@ def device_of(options: OptionsFile, agent: Agent) -> torch.device:
 
 
 def check_options_of(options: OptionsFile, choice: AgentChoice) -> None:
-    """Refuse what agents of HDeepRM's API cannot do in a training."""
+    """Refuse options that agents of HDeepRM's API cannot follow in a training."""
     if choice.kind is not AgentKind.HDEEPRM:
         return
     if options.learning.settings:

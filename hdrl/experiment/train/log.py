@@ -27,7 +27,7 @@ LOGS = {"losses.log": "loss", "rewards.log": "return", "makespans.log": "makespa
 
 PROBABILITIES_FILE = "probs.json"
 PROBABILITY = "probability."
-"""How the columns of ``training.csv`` begin that hold the probability of an action at the first decision."""
+"""Prefix of the columns of ``training.csv`` that hold the probability of an action at the first decision."""
 
 
 class LogTable:
@@ -112,13 +112,13 @@ class TrainingLog:
         self.episodes = LogTable(folder / EPISODES_FILE, counts.get("n_episodes", 0))
 
     def add(self, iteration: Mapping[str, float], episodes: Sequence[Mapping[str, float]]) -> None:
-        """Add what an iteration brought."""
+        """Add the numbers of an iteration."""
         self.iterations.append([iteration])
         if episodes:
             self.episodes.append(episodes)
 
     def state_dict(self) -> dict[str, int]:
-        """Return how much has been logged."""
+        """Return the numbers of logged lines."""
         lines = {_LINES + name: n_lines for name, n_lines in self._n_lines.items()}
         return {"n_iterations": self.iterations.n_rows, "n_episodes": self.episodes.n_rows, **lines}
 
@@ -162,7 +162,7 @@ def _cut(path: Path, n_lines: int) -> None:
 
 
 GROUPS = {"episode_": "episode", "validation_": "validation", PROBABILITY: "probability"}
-"""How the names of numbers begin, and the group in which TensorBoard shows them; the rest is about the training."""
+"""Prefixes of names of numbers, and the group in which TensorBoard shows them; the rest is about the training."""
 
 
 class Events:
@@ -189,7 +189,7 @@ class Events:
                 self._writer.add_scalar(_tag(name), value, n_steps)
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write the remaining lines."""
         self._writer.close()
 
 

@@ -30,12 +30,12 @@ EpisodeRow = dict[str, float]
 """A finished episode: ``return``, ``length`` and its results by name."""
 
 NOT_RESULTS = ("r", "l", "t", "env")
-"""What environments say of an episode apart from its results: copies of return and length, wall clock, environment."""
+"""Keys of an episode that are no results: copies of return and length, wall clock, environment."""
 
 
 @dataclass(slots=True)
 class Reached:
-    """How far a training is."""
+    """Progress of a training."""
 
     # iterations, decisions and finished episodes so far
     n_iterations: int = 0
@@ -100,7 +100,7 @@ class LoggedTraining:
 
     @property
     def is_done(self) -> bool:
-        """Whether all iterations were made, or too many validations were no better."""
+        """True if all iterations were made, or too many validations were no better."""
         reached, patience, every = self.reached, self._learning.patience, self._learning.validation_every
         if reached.n_iterations >= self.n_iterations:
             return True
@@ -152,7 +152,7 @@ class LoggedTraining:
         return row | {f"{PROBABILITY}{name}": value for name, value in chances}, episodes
 
     def _first_seen(self) -> Any:
-        """Return what the first environment shows at the first decision."""
+        """Return the first environment's observation at the first decision."""
         from hdrl.learn.evaluate import batch_of_one
 
         observations, info = self._trainer.interaction.envs.reset(seed=self._trainer.seed)
@@ -160,7 +160,7 @@ class LoggedTraining:
         return batch_of_one(observations[0], None if mask is None else mask[0])
 
     def _probabilities(self) -> list[float]:
-        """Return how likely each action is at the first decision, nothing if the agent does not know."""
+        """Return the probability of each action at the first decision, nothing if the agent does not know."""
         from hdrl.learn.checks import checked_probabilities
 
         if self._first is None:
@@ -212,7 +212,7 @@ def _row(episode: Episode) -> EpisodeRow:
 
 
 def _with_loss(logged: Mapping[str, float]) -> dict[str, float]:
-    """Return what learning logged, with the sum of its losses if it logged no total."""
+    """Return the logged numbers of learning, with the sum of its losses if it logged no total."""
     losses = [value for name, value in logged.items() if name.endswith("_loss")]
     return {**({"loss": sum(losses)} if losses and "loss" not in logged else {}), **logged}
 

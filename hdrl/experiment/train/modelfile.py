@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 FILE = "file:"
-"""How the algorithm of an agent from a file begins."""
+"""Prefix of the algorithm of an agent from a file."""
 
 AVERAGED = "averaged_sha256"
 """Note of a model that is the average of others: the hashes of their files."""
 
 
 def algorithm_of(choice: AgentChoice) -> str:
-    """Return what a model file calls the algorithm of an agent."""
+    """Return the name of an agent's algorithm in a model file."""
     return choice.name if choice.path is None else f"{FILE}{choice.path.name}"
 
 
@@ -50,7 +50,7 @@ def checkpoint_of_choice(
     training: Mapping[str, Any] | None = None,
     specialists: Sequence[Specialist] = (),
 ) -> Checkpoint:
-    """Return what a model file of an agent holds.
+    """Return the contents of a model file of an agent.
 
     ``notes`` is whatever else is worth keeping, as JSON. Without ``training``, it cannot be resumed.
     """
@@ -94,14 +94,14 @@ class _LoadPart(BaseModel):
 
 
 class _TrainedOn(_LoadPart):
-    """On which jobs a model was trained."""
+    """Jobs on which a model was trained."""
 
     further: list[_LoadPart] = Field(default_factory=list)
     chosen_by: _LoadPart | None = None
 
 
 class _Notes(BaseModel):
-    """What a training notes in its model file; models that were saved in Python have none of it."""
+    """Notes of a training in its model file; models that were saved in Python have none of it."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
@@ -112,7 +112,7 @@ class _Notes(BaseModel):
 
 
 class _Environment(BaseModel):
-    """In which environment a model decides."""
+    """Environment in which a model decides."""
 
     model_config = ConfigDict(strict=True, defer_build=True)
 
@@ -221,7 +221,7 @@ def write_hdeeprm_model(source: Path, target: Path) -> None:
 
 
 def _model_of_hdeeprm(path: Path) -> Mapping[str, Any] | None:
-    """Return what a model file of HDeepRM holds, ``None`` if it is none."""
+    """Return the contents of a model file of HDeepRM, ``None`` if it is none."""
     import torch
 
     from hdrl.learn.checkpoint import read_tensors

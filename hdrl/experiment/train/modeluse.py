@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """What a model file holds, ready to decide on any platform and workload that its observations fit.
+    """A model file, ready to decide on any platform and workload that its observations fit.
 
     Parameters
     ----------
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
     agent_files
-        Instead of one: agent files, of which that one counts whose name the model file says.
+        Instead of one: several agent files; the one that the model file names counts.
     setting
         The setting that it decides in; batch jobs by default.
     trust
@@ -58,7 +58,7 @@ class Model:
         ``first_job`` and ``last_job`` (in the order of submission, from 0), ``platform`` and a ``sketch`` of these jobs
         (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if unknown.
     averages
-        Hashes of the model files of which it is the average; empty if it is none.
+        Hashes of the averaged model files; empty if it is no average.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Model:
 
     @property
     def agent_state(self) -> Mapping[str, Any]:
-        """What the agent has learned, as `Agent.state_dict` gave it."""
+        """State of the agent, as `Agent.state_dict` gave it."""
         return self._checkpoint.agent
 
     @property
@@ -108,12 +108,12 @@ class Model:
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What kind of environment that is."""
+        """Kind of its environment."""
         return self._spec.spec
 
     @property
     def knows_too_much(self) -> bool:
-        """Whether its observations show what no real scheduler sees."""
+        """True if its observations show information that no real scheduler has."""
         return self._spec.spec.knows_too_much(self._spec.arguments)
 
     def check_can_play(self, machine: Machine | None = None) -> None:
@@ -121,7 +121,7 @@ class Model:
         self._spec.check_can_play(str(self.path), machine)
 
     def warm_up(self, message: Message) -> None:
-        """Compile what plays the model, if that is compiled code."""
+        """Compile the code that plays the model, if that is compiled code."""
         if self._of_spaces(self._checkpoint.spaces(), 0).plain_actor() is not None:
             self._spec.spec.warm_up(message)
 
@@ -133,7 +133,7 @@ class Model:
         Parameters
         ----------
         machine, load
-            What is simulated; the machine must have as many nodes, processors and cores as the one of the training,
+            Machine and load; the machine must have as many nodes, processors and cores as the one of the training,
             unless the observation leaves them out.
         seed
             Seed of the environment: of what random selections draw.
@@ -258,7 +258,7 @@ def play_options(world: TrainingWorld, choice: AgentChoice, *, seed: int, folder
 def switch_of(
     specialists: Sequence[Specialist], agent: Agent, env: Any, load: Load, spec: ChosenEnvironment, where: str
 ) -> Callable[[], None] | None:
-    """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all."""
+    """Return a function that gives an agent the weights of the present configuration; ``None`` without any."""
     from hdrl.learn.library import WeightSwitch
 
     if not specialists:

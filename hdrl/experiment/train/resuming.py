@@ -30,7 +30,7 @@ MAY_CHANGE = frozenset(
 LAYOUT = "state_layout"
 """Under which name a checkpoint notes how the environments of its version keep their episodes (`layout_of`)."""
 
-_WHAT_TO_DO = "train anew, or go on with the version that wrote it"
+_ADVICE = "train anew, or go on with the version that wrote it"
 
 
 def write_resume_file(folder: Path, options: OptionsFile) -> None:
@@ -101,7 +101,7 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
 
 
 def layout_of(envs: Any) -> str:
-    """Return how environments keep their episodes, as a hash; empty if they do not say."""
+    """Return the layout of the environments' state, as a hash; empty if they do not give it."""
     layout = getattr(envs, "state_layout", None)
     return str(layout()) if callable(layout) else ""
 
@@ -117,7 +117,7 @@ def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
         raise ReadError(
             path,
             f"was written by another version of hdrl: it keeps its episodes in the layout {was}, expected {now}; "
-            f"{_WHAT_TO_DO}",
+            f"{_ADVICE}",
         )
 
 
@@ -131,7 +131,7 @@ def version_errors(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
         found = checkpoint.hdrl_version
         was = f"hdrl {found}, expected {VERSION}" if found != VERSION else f"which calls itself {VERSION}, too"
         raise ReadError(
-            path, f"was written by another version of hdrl ({was}), or is damaged: {why}; {_WHAT_TO_DO}"
+            path, f"was written by another version of hdrl ({was}), or is damaged: {why}; {_ADVICE}"
         ) from None
 
 

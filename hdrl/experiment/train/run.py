@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a training has come to."""
+    """Result of a training."""
 
     is_complete: bool  # whether it went through all its iterations; otherwise it can be resumed
     model: Path  # the best by validation, else the last
@@ -73,7 +73,7 @@ class Trained:
     n_steps: int
     n_episodes: int
     best_iteration: int  # after which iteration the model was taken
-    # what the model does on the jobs of the test; ``None`` if the training is not complete
+    # trace of the model on the jobs of the test; ``None`` if the training is not complete
     trace: Trace | None = field(default=None, repr=False)
 
 
@@ -142,11 +142,11 @@ class TrainingRun:
             self._resume()
 
     def device_name(self) -> str | None:
-        """Return what the device of the training is called, ``None`` if it is the CPU by default."""
+        """Return the name of the training's device, ``None`` if it is the CPU by default."""
         return None if self.options.learning.device == "cpu" else self.device
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the provenance says of the training."""
+        """Return the entries of the provenance about the training."""
         device = self.device_name()
         found: dict[str, Any] = {} if device is None else {"device": device}
         found["is_portable"] = not self.why_not_portable
@@ -188,15 +188,15 @@ class TrainingRun:
             if not self.folder.checkpoint.is_file() and not self._resumes:
                 self.folder.take_back(is_gone=is_new)
             elif isinstance(error, (AgentError, LearningError)):
-                raise type(error)(f"{error}; {self._kept()}") from error
+                raise type(error)(f"{error}; {self._last_good_model()}") from error
             raise
         finally:
             self.trainer.close()
             if self._validation_envs is not None:
                 self._validation_envs.close()
 
-    def _kept(self) -> str:
-        """Say what there is to go back to after a training has failed."""
+    def _last_good_model(self) -> str:
+        """Name the model to go back to after a training has failed."""
         kept = self.folder.best if self.folder.best.is_file() else self.folder.checkpoint
         return f"the last good model is {kept}"
 
@@ -283,7 +283,7 @@ class TrainingRun:
 
     @property
     def _specialists(self) -> list[Specialist]:
-        """What was learned for single configurations, nothing if one agent decides about all of them."""
+        """Agents learned for single configurations, none if one agent decides about all of them."""
         return list(getattr(self.trainer, "specialists", ()))
 
     def _make_validation_envs(self) -> Any:

@@ -1,4 +1,4 @@
-"""What is simulated while an agent learns, is validated and tested: machine, jobs and environment."""
+"""Simulation for training, validation and test of an agent: machine, jobs and environment."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class TrainingWorld:
         if share is not None:
             arguments |= {"part": self._shares(share[1])[share[0]]}
         if part == "train":
-            arguments |= self._lessons()
+            arguments |= self._imitation_arguments()
         with self._argument_errors():
             return self.spec.batch(n_envs, self.machine, self.load, **arguments)
 
-    def _lessons(self) -> dict[str, Any]:
+    def _imitation_arguments(self) -> dict[str, Any]:
         """Return the arguments with the policy to imitate, and the windows to learn from."""
         learning = self.options.learning
         imitation, filtered = learning.imitation, learning.episodes.filter
@@ -83,7 +83,7 @@ class TrainingWorld:
                 )
 
     def _shares(self, n: int) -> list[Span]:
-        """Return the part to train on in n pieces, each of which begins where a configuration does."""
+        """Return the part to train on in n pieces that begin where configurations do."""
         begins = self._begins()
         if len(begins) < n:
             raise OptionsError(
@@ -94,12 +94,12 @@ class TrainingWorld:
         return _in_pieces([*begins, part_of(self.options, "train", self.load)[1]], n)
 
     def _begins(self) -> list[int]:
-        """Return where the configurations to train on begin."""
+        """Return the first items of the configurations to train on."""
         first, last = part_of(self.options, "train", self.load)
         return [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
 
     def configuration_coordinates(self) -> list[tuple[float, ...]]:
-        """Return where the configurations to train on lie among one another."""
+        """Return the coordinates of the configurations to train on."""
         begins, points = self._begins(), self.spec.configuration_coordinates(self.load)
         positions = self.spec.configurations(self.load)
         return [points[bisect.bisect_right(positions, first) - 1] for first in begins]
@@ -141,7 +141,7 @@ class TrainingWorld:
         return record
 
     def _records(self, machine: Machine, load: Load, *parts: Span) -> list[dict[str, Any]]:
-        """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
+        """Return a model file's entries about parts of one load, which is hashed once for all of them."""
         marks, sha256 = fingerprints_of(self.spec.spec, machine, load), load.sha256()
         return [
             {
@@ -158,7 +158,7 @@ class TrainingWorld:
         ]
 
     def score(self, episodes: Sequence[Mapping[str, float]]) -> float:
-        """Return how good a validation was, the more the better."""
+        """Return the score of a validation; higher is better."""
         _, sign = self.spec.objective()
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
@@ -182,7 +182,7 @@ class TrainingEnvs:
         return self._world.batch("train", n_envs, share)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what travels: options, no world."""
+        """Return the state to send to other processes: options, no world."""
         return {"_world": None, "_given": self._given}
 
 

@@ -31,7 +31,7 @@ __all__ = ["NETWORKS", "ActorCritic", "build_network"]
 
 
 Builder: TypeAlias = Callable[..., ActorCritic]
-"""What makes a network: ``build(config, observation_shape, n_actions, generator, has_critic=True)``.
+"""Builder of a network: ``build(config, observation_shape, n_actions, generator, has_critic=True)``.
 
 ``n_atoms`` and ``n_per_row`` are given only where they are not 1.
 """
@@ -57,7 +57,7 @@ def build_network(
     n_atoms
         Numbers for each action, and of the critic.
     n_per_row
-        How many actions each row of a table has.
+        Number of actions of each row of a table.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def build_network(
 
 
 # Below, ``sizes`` are what all networks are made of: the shape of observations, the number of actions, the generator;
-# ``named`` are has_critic, n_atoms and n_per_row, as far as they are given.
+# ``named`` are has_critic, n_atoms and n_per_row, if given.
 
 
 @NETWORKS.register("kernel")
@@ -147,7 +147,7 @@ def _sequence(config: NetworkConfig, *sizes: Any, **named: Any) -> ActorCritic:
 
 
 def _dissertation(critic: str, *, has_attention: bool = False) -> Builder:
-    """Return what makes a network of the dissertation with one of its critics."""
+    """Return a builder of a network of the dissertation with one of its critics."""
 
     def build(config: NetworkConfig, *sizes: Any, has_critic: bool) -> ActorCritic:
         del config  # its layers are those of the dissertation

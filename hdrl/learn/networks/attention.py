@@ -16,7 +16,7 @@ from hdrl.learn.networks.rows import Rows, rows_of, table_shape
 
 
 def attended(parts: Tensor, rows: Rows, n_heads: int) -> Tensor:
-    """Return what each row finds in the others, its heads side by side, shape ``(n, n_rows, width)``.
+    """Return the attention of each row to the others, its heads side by side, shape ``(n, n_rows, width)``.
 
     ``parts`` holds queries, keys and values side by side, each head's in a piece: ``(n, n_rows, 3 * width)``. Rows that
     are not in ``rows`` neither attend nor are attended to.

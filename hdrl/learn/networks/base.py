@@ -1,4 +1,4 @@
-"""What every pair of actor and critic offers to the algorithms."""
+"""Interface of every pair of actor and critic for the algorithms."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class ActorCritic(nn.Module, abc.ABC):
     has_critic
         Whether there is a critic.
     n_atoms
-        How many numbers there are for each action, and for the observation. If it is not 1, all that is returned has a
-        last axis of that length.
+        Number of outputs for each action, and for the observation. If it is not 1, all that is returned has a last axis
+        of that length.
     is_parted
         Whether actor and critic share no weights, so that each can learn by itself.
     is_portable
-        Whether all that it computes has the same bits on every processor: it uses `hdrl.learn.portable`. A class that
-        derives from another says so again, or it does not hold.
+        Whether its results have the same bits on every processor: it uses `hdrl.learn.portable`. A subclass must set it
+        again, or it does not hold.
     """
 
     has_critic: bool

@@ -48,7 +48,7 @@ class KernelActorCritic(ActorCritic):
     sees_all_rows
         Whether rows whose actions are illegal are looked at as well.
     n_per_row
-        How many actions each row has; a row's last hidden layer gives the logits of all of them.
+        Number of actions of each row; a row's last hidden layer gives the logits of all of them.
     hidden
         Units of the hidden layers that each row passes, at least one.
     """
@@ -101,7 +101,7 @@ class KernelActorCritic(ActorCritic):
     def apart(
         self, observations: Tensor, mask: Tensor | None, index: Tensor
     ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-        """Return what computes both apart, from rows that stay where they are."""
+        """Return functions that compute both apart, from rows that stay where they are."""
         rows = rows_at(observations, None if self.sees_all_rows else mask, index)
         legal = mask.index_select(0, index) if mask is not None and self._looks_at_mask else None
         return partial(self._logits, rows, legal), partial(self._values, rows)
@@ -122,7 +122,7 @@ class KernelActorCritic(ActorCritic):
 
     @property
     def _looks_at_mask(self) -> bool:
-        """Whether an action may be illegal whose logit is computed."""
+        """True if logits of illegal actions may be computed."""
         return self.sees_all_rows or self.n_per_row > 1 or self.actor_extra is not None
 
     def _rows(self, observations: Tensor, mask: Tensor | None) -> Rows:

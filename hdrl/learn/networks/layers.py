@@ -49,7 +49,7 @@ class _Linear(nn.Linear):
         """Leave the weights to the caller."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
-        """Return what comes out."""
+        """Return the output of the layer."""
         return portable.linear(input, self.weight, self.bias)
 
 
@@ -116,7 +116,7 @@ class Layers(nn.Sequential):
 
 
 def through(layer: nn.Linear, rows: Rows, fill: float) -> Tensor:
-    """Return what comes out of a single layer at the places of rows, shape ``(*rows.shape, width)``."""
+    """Return the output of a single layer at the places of rows, shape ``(*rows.shape, width)``."""
     if not portable.is_own(rows.table, layer.weight):
         return rows.spread(layer(rows.features), fill)
     widths = np.array([layer.weight.shape[1], layer.weight.shape[0]], dtype=np.int64)

@@ -31,7 +31,7 @@ class NormalizedActorCritic(ActorCritic):
         self.register_buffer("bound", torch.tensor(torch.inf, dtype=torch.float64))
 
     def normalized(self, observations: Tensor) -> Tensor:
-        """Return what the network sees, float32."""
+        """Return the normalised observations, float32."""
         return ((observations.double() - self.mean) / self.deviation).clamp(-self.bound, self.bound).float()
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
@@ -49,7 +49,7 @@ class NormalizedActorCritic(ActorCritic):
     def apart(
         self, observations: Tensor, mask: Tensor | None, index: Tensor
     ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-        """Return what computes both apart."""
+        """Return functions that compute both apart."""
         return self.network.apart(self.normalized(observations), mask, index)
 
     def critic_parameters(self) -> list[nn.Parameter]:

@@ -18,9 +18,9 @@ class Rows(NamedTuple):
     """The rows of a batch that hold something, among empty ones."""
 
     table: Tensor  # all rows, and perhaps those of other observations, shape ``(at least n * n_rows, n_features)``
-    sources: Tensor  # which rows of the table hold something, each at most once, shape ``(k,)``, int64
+    sources: Tensor  # indices of the filled rows of the table, each at most once, shape ``(k,)``, int64
     positions: (
-        Tensor  # which of the ``n * n_rows`` rows of the batch they are, in ascending order, shape ``(k,)``, int64
+        Tensor  # their indices among the ``n * n_rows`` rows of the batch, in ascending order, shape ``(k,)``, int64
     )
     shape: tuple[int, int]  # ``(n, n_rows)``
 

@@ -87,13 +87,13 @@ class SequenceActorCritic(ActorCritic):
         return list(self.critic.parameters())
 
     def _read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is known of each different observation, and which of them each of all is."""
+        """Return the encoding of each different observation, and the index of each observation among them."""
         if portable.is_own(observations, self.embedding, *self.reader.parameters()):
             weights = [*self.reader.parameters(), *self.encoder.parameters()]
             return read_sequences(observations, self.embedding, self.waves, weights)
         different, place = torch.unique(observations, dim=0, return_inverse=True)
         ids = different[:, 1:].long().clamp(0, N_IDS - 1)
-        lengths = (ids > 0).sum(-1).clamp(min=1).cpu()  # where packing wants them
+        lengths = (ids > 0).sum(-1).clamp(min=1).cpu()  # packing needs them on the CPU
         ids = ids[:, : int(lengths.max())]
         packed = nn.utils.rnn.pack_padded_sequence(self.embedding[ids], lengths, batch_first=True, enforce_sorted=False)
         _, (last, _) = self.encoder(self.reader(packed)[0])

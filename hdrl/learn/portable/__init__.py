@@ -1,4 +1,4 @@
-"""What torch computes, with the same bits on every x86-64 processor.
+"""Functions of torch with the same bytes on every x86-64 processor.
 
 torch chooses by the processor how it multiplies matrices, sums up and takes exponentials, so that the same training
 ends in other weights elsewhere. The functions here have torch's names and meaning, and its gradients. For tensors in

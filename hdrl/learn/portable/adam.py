@@ -15,7 +15,7 @@ from hdrl.learn.portable import kernels
 from hdrl.learn.portable.own import is_own
 
 _NAMES = ("exp_avg", "exp_avg_sq", "step")
-"""What torch's Adam remembers of each tensor."""
+"""State that torch's Adam keeps for each tensor."""
 
 
 class Adam(torch.optim.Adam):

@@ -20,7 +20,7 @@ _AT_ONCE = 16
 
 
 def attend_rows(parts: Tensor, positions: Tensor, shape: tuple[int, int], n_heads: int) -> Tensor:
-    """Return what each row finds in the others, shape ``(n * n_rows, width)``, 0 in all other rows.
+    """Return the attention of each row to the others, shape ``(n * n_rows, width)``, 0 in all other rows.
 
     ``parts`` holds queries, keys and values side by side, each head's in a piece: ``(n * n_rows, 3 * width)``.
     ``positions`` names the rows that attend, ascending, int64; ``shape`` is ``(n, n_rows)``. `is_own` is true of all

@@ -27,7 +27,7 @@ _exp = elementary32.exp
 
 @_entry
 def attend(parts, positions, starts, n_heads, scale, first, last, lanes, shares, out):
-    """Write what each row finds in the others of its observation, for some observations.
+    """Write the attention of each row to the others of its observation, for some observations.
 
     ``parts`` holds the queries, keys and values of all rows side by side, those of each head in a piece. The rows of
     observation ``i`` are ``places[starts[i]:starts[i + 1]]``; others neither look nor are looked at. ``lanes`` and
@@ -98,7 +98,7 @@ def _add(sums, factor, numbers, n):
 
 @jit
 def _look(parts, rows, begin, n, at, depth, width, scale, queries, room, shares):
-    """Write how much ``n`` rows look at each row: ``shares[j, k]`` is what row ``begin + k`` has of row ``j``."""
+    """Write the attention weights of ``n`` rows: ``shares[j, k]`` is the weight of row ``j`` for row ``begin + k``."""
     _take(parts, rows, begin, n, at, depth, scale, queries)
     _score(parts, rows, width + at, depth, queries, shares)
     _find_largest(shares, len(rows), room)

@@ -1,4 +1,4 @@
-"""What computes with numbers of tensors, in compiled code: the entries."""
+"""Compiled computations on the numbers of tensors: the entries."""
 
 from __future__ import annotations
 

@@ -37,21 +37,21 @@ _WIDE, _SMALL_BLOCK = 1024, 64
 
 
 class Stack(NamedTuple):
-    """What layers are."""
+    """Shape of a stack of layers."""
 
     widths: Widths  # of the inputs and of each layer, int64
-    kind: Kind = "relu"  # what follows each layer
+    kind: Kind = "relu"  # activation after each layer
     is_open: bool = False  # whether it follows the last one, too
 
 
 class Among(NamedTuple):
-    """Which rows of a table pass, and where what comes out belongs."""
+    """Rows of a table that pass, and the places of their results."""
 
     # rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64
     sources: Tensor
     positions: Tensor
-    n_places: int  # how many rows come out
-    fill: float  # what stands in the places of the others
+    n_places: int  # number of rows of the result
+    fill: float  # value of the other rows
 
 
 def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:
@@ -143,7 +143,7 @@ class _Layers(torch.autograd.Function):
 
 
 class _Room(NamedTuple):
-    """Where a thread computes: weights and gradients, laid out for layers; units and slopes of a block."""
+    """Work space of a thread: weights and gradients, laid out for layers; units and slopes of a block."""
 
     padded: NDArray[np.float32]
     units: NDArray[np.float32]

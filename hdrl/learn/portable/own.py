@@ -1,4 +1,4 @@
-"""Which tensors our own compiled code computes with."""
+"""Choice of the tensors that our own compiled code processes."""
 
 from __future__ import annotations
 

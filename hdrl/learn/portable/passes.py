@@ -33,7 +33,7 @@ _entry = entry_in(
 
 @_entry
 def find_rows(mask, index, n_rows, found):
-    """Write where the rows of some observations are in the table, and where among them; return how many there are."""
+    """Write the places of the rows of some observations in the table, and among themselves; return their number."""
     n = 0
     for i in range(len(index)):
         legal, source, place = mask[index[i]], index[i] * n_rows, i * n_rows

@@ -205,7 +205,7 @@ def read(
     observations, first, starts, ids, embedding, waves, weights, of_ids, turned, gates, cells, shown, units,
     encoder_gates, encoder_cells, encoder_shown, encoder_units, seen,
 ):  # fmt: skip
-    """Write what is known of each sequence: the last output of the encoder, and the time as sines.
+    """Write the encoding of each sequence: the last output of the encoder, and the time as sines.
 
     ``of_ids`` and ``turned`` are room. What the way back needs stays in ``gates`` (shape ``(2, n_ids, N_GATES)``),
     ``cells``, ``shown`` (``(2, n_ids + 1, READ)``; their last rows are 0), ``units`` (``(n_ids, 2 * READ)``), and in
@@ -264,7 +264,7 @@ def _show(units, time, waves, seen):
 
 @jit
 def _give_ids(ids, embedding, weights, at, of_ids):
-    """Write what each id gives to the gates of a direction of the reader, both biases included."""
+    """Write the part of each id in the gates of a direction of the reader, both biases included."""
     is_known = np.int64(0)
     for row in range(len(ids)):
         one = np.int64(1) << ids[row]

@@ -61,7 +61,7 @@ def read_sequences(
 
 
 class _Given:
-    """What is read: the different sequences of a batch."""
+    """Input: the different sequences of a batch."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Given:
         self.embedding, self.waves = embedding.numpy(), waves.numpy()
 
     def read(self, weights: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
-        """Return what the way back needs, and what is known of each sequence."""
+        """Return the intermediate results for the backward pass, and the encoding of each sequence."""
         n = len(self.ids)
         kept = (
             np.empty((2, n, N_GATES), np.float32),

@@ -35,7 +35,7 @@ def logsumexp(x: Tensor) -> Tensor:
 
 
 class Chosen(NamedTuple):
-    """What policies know of actions that were chosen by the softmax of logits."""
+    """Statistics of actions that were chosen by the softmax of logits."""
 
     log_probs: Tensor  # logarithm of the probability of each, shape ``(n,)``
     entropies: Tensor  # of the distributions that they come from, in nats, shape ``(n,)``
@@ -65,7 +65,7 @@ def _rows(x: Tensor, usual: Callable[..., Tensor], kernel: Callable[..., None], 
 
 
 def _filled(kernel: Callable[..., None], *tensors: Tensor) -> Tensor:
-    """Return what a kernel makes of the rows of tensors of one shape."""
+    """Return the results of a kernel for the rows of tensors of one shape."""
     given = [one.detach().contiguous() for one in tensors]
     out = torch.empty_like(given[0])
     n = out.shape[-1]

@@ -38,7 +38,7 @@ def block_ratio(
     values, reference
         Tables of the means of each period; the seeds of both sides are drawn, too.
     weights
-        How many values each mean is made of, shape ``(n_periods,)``.
+        Number of values of each mean, shape ``(n_periods,)``.
 
     References
     ----------
@@ -82,7 +82,7 @@ def block_ratio(
 
 
 def block_counts(n_values: int, random: np.random.Generator, n_resamples: int) -> NDArray[np.int64]:
-    """Return how often each resample of a circular block bootstrap holds each value, the values themselves first.
+    """Return the count of each value in each resample of a circular block bootstrap, the values themselves first.
 
     Blocks are as long as the square root of ``n_values``. The shape is ``(n_values, 1 + n_resamples)``.
     """

@@ -27,7 +27,7 @@ _TIE = 1e-9
 
 
 _FEW = 5
-"""Values of which there are few different resamples."""
+"""Number of values with few different resamples."""
 
 
 class Interval(NamedTuple):
@@ -153,7 +153,7 @@ class Bootstrap:
         return table, complete(table)
 
     def _draw_windows(self) -> FloatArray:
-        """Return how often each resample holds each window, shape ``(n_windows, n_resamples)``."""
+        """Return the count of each window in each resample, shape ``(n_windows, n_resamples)``."""
         rng = stream(self._seed, "statistics/windows")
         counts = np.zeros((len(self._strata), self._n_resamples))
         for stratum in np.unique(self._strata):
@@ -174,7 +174,7 @@ class Bootstrap:
         return self._weighted(table, is_there, self._draw_seeds(table.shape[1], side))
 
     def _of_trainings(self, table: FloatArray, is_there: NDArray[np.bool_]) -> FloatArray:
-        """Return by how much the mean of resampled trainings differs from that of all, in each resample."""
+        """Return the difference of the mean of resampled trainings from the mean of all, in each resample."""
         weights = self._draw_seeds(table.shape[1], "values")
         return self._weighted(table, is_there, weights - 1 / table.shape[1])
 
@@ -195,7 +195,7 @@ class Bootstrap:
         return result
 
     def _window_moves(self, means: FloatArray, is_there: NDArray[np.bool_]) -> list[FloatArray]:
-        """Return how much each window moves the estimate (a jackknife), stratum by stratum."""
+        """Return the influence of each window on the estimate (a jackknife), stratum by stratum."""
         n_there = np.count_nonzero(is_there)
         parts = [means[is_there & (self._strata == stratum)] for stratum in np.unique(self._strata)]
         return [(part - part.mean()) / n_there for part in parts if len(part)]
@@ -232,7 +232,7 @@ class Bootstrap:
 
 
 class Stretch(NamedTuple):
-    """By how much an interval must be wider since its variance is itself estimated from few values."""
+    """Factor by which an interval must be wider since its variance is itself estimated from few values."""
 
     growth: float
     """The estimated variance over the one that resamples have."""
@@ -280,7 +280,7 @@ class Stretch(NamedTuple):
 
 
 def _seed_moves(table: FloatArray) -> list[FloatArray]:
-    """Return how much each seed moves the estimate; nothing where there is one."""
+    """Return the influence of each seed on the estimate; nothing where there is one."""
     n_seeds = table.shape[1]
     if n_seeds < 2:
         return []

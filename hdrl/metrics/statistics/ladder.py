@@ -1,4 +1,4 @@
-"""What may be published when one set of windows judges again and again: the Ladder."""
+"""Publication of results when one set of windows judges again and again: the Ladder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LADDER_LEVEL = 0.05
 
 
 class Rung(NamedTuple):
-    """What came of an attempt."""
+    """Result of an attempt."""
 
     is_published: bool  # whether it improves on the last published attempt by more than the step; the first always is
     change: float  # the mean difference to the last published attempt before it; less is better
-    step: float  # how much it must be below 0; NaN for the first
+    step: float  # least improvement; NaN for the first
 
 
 def ladder(attempts: ArrayLike, level: float = LADDER_LEVEL) -> list[Rung]:
-    """Return what is published of attempts that the same windows judge, one after the other.
+    """Return the published results of attempts that the same windows judge, one after the other.
 
     An attempt is published if it is better than the last published one by more than a step. The step of attempt ``k``
     is the quantile of Student's distribution at ``6 level / (pi k)^2``, times the standard error of the differences of

@@ -87,7 +87,7 @@ def cliques(table: ArrayLike, *, lower_is_better: bool = True, level: float = 0.
 
 
 def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return how much two rankings agree: 1 the same, -1 the reverse, NaN where one of them has only equal values.
+    """Return the agreement of two rankings: 1 the same, -1 the reverse, NaN where one of them has only equal values.
 
     Values that are NaN on a side are left out.
 

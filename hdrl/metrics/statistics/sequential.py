@@ -124,7 +124,7 @@ def fewest_pairs(confidence: float = CONFIDENCE) -> int:
 
 
 def power_after(differences: ArrayLike, level: float = 1 - CONFIDENCE) -> FloatArray:
-    """Return which share of experiments had shown a difference after each number of pairs.
+    """Return the share of experiments that had shown a difference after each number of pairs.
 
     ``differences`` has a row for each experiment, shape ``(n_experiments, n_pairs)``.
     """

@@ -47,7 +47,7 @@ def wilcoxon_p(values: ArrayLike, reference: ArrayLike) -> float:
 
 
 def rank_direction(values: ArrayLike, reference: ArrayLike) -> int:
-    """Return which side the signed ranks of `wilcoxon_p` favour: -1 if values are the lower ones, 1 the higher, else 0.
+    """Return the side that the signed ranks of `wilcoxon_p` favour: -1 if values are lower, 1 if higher, else 0.
 
     A mean may say the opposite, where a few windows differ much and many a little.
     """

@@ -21,7 +21,7 @@ def student_quantile(share: float, freedom: float) -> float:
     Fisher and Cornish, "The Percentile Points of Distributions Having Known Cumulants", Technometrics 2(2), 1960.
     """
     if freedom < 3:
-        return _of_few(share, freedom)
+        return _interpolated_quantile(share, freedom)
     z = NormalDist().inv_cdf(share)
     square = z * z
     terms = (
@@ -36,7 +36,7 @@ def student_quantile(share: float, freedom: float) -> float:
     return z * total
 
 
-def _of_few(share: float, freedom: float) -> float:
+def _interpolated_quantile(share: float, freedom: float) -> float:
     """Interpolate between the quantiles of one and two degrees of freedom, which are exact, and that of three."""
     twice = 2 * share - 1
     exact = (math.tan(math.pi * twice / 2), twice * math.sqrt(2 / (1 - twice * twice)), student_quantile(share, 3))

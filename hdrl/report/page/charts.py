@@ -75,7 +75,7 @@ def _svg(drawing: Drawing, size_in: tuple[float, float]) -> str:
     undated = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with (
         default_look(svg__hashsalt="hdrl", svg__fonttype="none"),
-        np.errstate(all="ignore"),  # what is off the scale is not drawn
+        np.errstate(all="ignore"),  # values off the scale are not drawn
     ):
         for patch in (drawing.patch, *(ax.patch for ax in drawing.axes)):
             patch.set_facecolor("none")

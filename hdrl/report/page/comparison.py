@@ -1,4 +1,4 @@
-"""What a report says about a comparison: its verdict, its tables with intervals, its windows."""
+"""Report on a comparison: its verdict, its tables with intervals, its windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_CURVES = 8
 """Candidates whose windows are drawn: the best ones, and all that learned."""
 
 MOST_ON_LOGS = 3
-"""Candidates of which the page says what they would do on another log."""
+"""Number of candidates with an estimate for another log on the page."""
 
 
 def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
@@ -35,12 +35,12 @@ def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def findings_of_comparison(compared: Compared) -> Findings:
-    """Return what a comparison says."""
+    """Return the findings of a comparison."""
     result, metric = compared.result, compared.metric
     label = metric_words(metric)
     rows = _judged(compared, [row for row in compared.rows(metric) if not row.is_baseline])
     learned = [row.candidate for row in rows if compared.is_learned(row.candidate)]
-    question = f"How well does {result.baseline} do in {label}?"
+    question = f"How does {result.baseline} perform in {label}?"
     if len(rows) == 1 or len(learned) == 1:
         question = f"Does {(learned or [rows[0].candidate])[0]} beat {result.baseline} in {label}?"
     elif rows:
@@ -129,7 +129,7 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
 
 
 def origin_of_comparison(compared: Compared) -> tuple[Files, PageTable]:
-    """Return how to repeat a comparison, and the hashes and versions of all that went in."""
+    """Return the sweep that repeats a comparison, and the hashes and versions of all inputs."""
     identity = compared.identity
     pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.sweep)]
     pairs.append(("SHA-256 of the platform", identity.platform.sha256))
@@ -140,7 +140,7 @@ def origin_of_comparison(compared: Compared) -> tuple[Files, PageTable]:
     text = json.dumps(compared.sweep, indent=2) + "\n"
     sweep = File("sweep.json", "sweep.json", text, "hdrl compare sweep.json --out again")
     known = [(name, str(value)) for name, value in pairs if value]
-    return Files([sweep]), code_table("Where the results come from", known)
+    return Files([sweep]), code_table("Provenance", known)
 
 
 def _tables(compared: Compared, parts: Iterable[tuple[str, str]], scale: Scale) -> Iterable[PageTable]:

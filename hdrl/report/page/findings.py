@@ -1,4 +1,4 @@
-"""What run folders alone say: the question, the verdict, and what would mislead a reader."""
+"""Findings from run folders alone: the question, the verdict, and what would mislead a reader."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hdrl.setting import Setting
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a report says above everything else."""
+    """Summary at the top of a report."""
 
     question: str  # the question, one sentence
     verdict: str  # the answer in one sentence
-    certainty: str  # how certain it is: the interval, or why there is none
-    warnings: tuple[str, ...]  # what would mislead a reader, a sentence each
+    certainty: str  # its certainty: the interval, or why there is none
+    warnings: tuple[str, ...]  # cautions for readers, a sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Group:
 
 
 def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Findings:
-    """Return what plain runs say about a metric."""
+    """Return the findings of plain runs about a metric."""
     differences = _differences(runs)
     groups = _groups(runs, metric, setting)
     warnings = (*differences, *_repeated(groups), *_unrun(runs, setting), *_cautions(runs), *_unequal_seeds(runs))
@@ -55,17 +55,17 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
-    """Return whether the runs differ in the policy and the seed only, as far as they say."""
+    """Return whether the runs differ in the policy and the seed only, by their own data."""
     return not _differences(runs)
 
 
 def n_unrun(run: Run, setting: Setting) -> int:
-    """Return how many items a run did not bring to an end."""
+    """Return the number of items that a run did not bring to an end."""
     return int(sum(run.metrics.get(name, 0) for name in setting.measures.unrun))
 
 
 def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed: Sequence[bool]) -> list[bool]:
-    """Return which of several values are the best; none where all are equal or nothing is better.
+    """Return the mask of the best of several values; none where all are equal or nothing is better.
 
     A run that left something unrun is not ``allowed`` to be the best.
     """
@@ -91,7 +91,7 @@ def _groups(runs: Sequence[Run], metric: str, setting: Setting) -> list[_Group]:
 
 
 def _identity(run: Run) -> str:
-    """Return what two runs of a policy have in common that are the same run: the seed and all numbers."""
+    """Return the identity of a run, the same for equal runs of a policy: the seed and all numbers."""
     if "seed" not in run.provenance:
         return str(run.folder.resolve())
     return json.dumps([run.provenance["seed"], sorted(run.metrics.items())])
@@ -138,7 +138,7 @@ def _verdict(groups: Sequence[_Group], metric: str, setting: Setting) -> str:
 
 
 def _winner(groups: Sequence[_Group], label: str, form: Form, *, less_is_better: bool) -> str:
-    """Say which of several policies is the best."""
+    """Name the best of several policies."""
     ranked = sorted(groups, key=lambda group: group.mean if less_is_better else -group.mean)
     first, second = ranked[0], ranked[1]
     most = "lowest" if less_is_better else "highest"
@@ -176,7 +176,7 @@ def _certainty(groups: Sequence[_Group], metric: str, setting: Setting) -> str:
 
 
 def _differences(runs: Sequence[Run]) -> list[str]:
-    """Say what else differs between the runs, apart from the policy and the seed."""
+    """Return the differences between the runs, apart from the policy and the seed."""
     result = []
     for what in dict.fromkeys(name for run in runs for name in run.conditions):
         found = {json.dumps(run.conditions.get(what), sort_keys=True) for run in runs}
@@ -209,7 +209,7 @@ def _unrun(runs: Sequence[Run], setting: Setting) -> list[str]:
 
 
 def _cautions(runs: Sequence[Run]) -> list[str]:
-    """Say what the runs themselves warn of; what holds for all is said once."""
+    """Return the cautions of the runs; one that holds for all appears once."""
     names_of: dict[str, list[str]] = {}
     for run in runs:
         for text in run.cautions.values():

@@ -41,7 +41,7 @@ class Scale:
         return cls(math.exp(low - margin), math.exp(high + margin))
 
     def at(self, ratio: float) -> float:
-        """Return where a ratio stands, in pixels from the left."""
+        """Return the position of a ratio, in pixels from the left."""
         share = math.log(ratio / self.low) / math.log(self.high / self.low)
         return round(WIDTH * min(1.0, max(0.0, share)), 1)
 
@@ -69,7 +69,7 @@ class DrawnInterval:
 
     words: str  # the same in words
     one: float  # where 1 stands
-    # where the ratio and the ends of its interval stand; ``None`` where there is none
+    # positions of the ratio and of the ends of its interval; ``None`` where there is none
     dot: float | None = None
     low: float | None = None
     high: float | None = None

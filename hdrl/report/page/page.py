@@ -15,7 +15,7 @@ from hdrl.version import VERSION
 SCRIPTS = ("data.js", "gantt.js", "page.js")
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-"""What the page may load: nothing that is not in it."""
+"""Content security policy of the page: it loads nothing from outside."""
 
 
 def render(

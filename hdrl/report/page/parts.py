@@ -1,4 +1,4 @@
-"""What a page is made of: panels of parts, each shown by a template of its own."""
+"""Parts of a page: panels of parts, each shown by a template of its own."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import quote
 class Cell:
     """A cell of a table."""
 
-    text: str = ""  # what it says
-    aside: str = ""  # what else it says, in small letters
+    text: str = ""  # its text
+    aside: str = ""  # its remark, in small letters
     mark: str = ""  # ``"best"``, ``"good"``, ``"bad"`` or nothing
     is_code: bool = False  # whether it is to be copied
-    span: int = 1  # how many columns it fills
+    span: int = 1  # number of columns that it fills
     drawing: Any = None  # a small picture instead of text, by the template ``interval.html``
 
     def classes(self, column: PageColumn) -> str:
-        """Return how it looks in a column, as classes of CSS."""
+        """Return its style in a column, as classes of CSS."""
         kinds = ["forest-cell" if column.scale is not None else "number" if column.is_number else "text"]
         if self.mark:
             kinds.append(f"is-{self.mark}")
@@ -33,16 +33,16 @@ class Cell:
 class PageColumn:
     """A column of a table."""
 
-    title: str  # what stands above it
+    title: str  # its heading
     unit: str = ""  # the unit of its numbers
-    help: str = ""  # what it means, shown by pointing at it
+    help: str = ""  # its explanation, shown by pointing at it
     is_number: bool = True  # whether it holds numbers
     place: int | None = None  # position of the run that it is about, for its colour; ``None`` if it is about none
     scale: Any = None  # the scale of its drawings
 
     @property
     def label(self) -> str:
-        """What stands before a cell where the table has no header."""
+        """Label before a cell where the table has no header."""
         if self.scale is not None:
             return f"{self.scale.below} | {self.scale.above}"
         return f"{self.title} ({self.unit})" if self.unit else self.title
@@ -52,7 +52,7 @@ class PageColumn:
 class Row:
     """A row of a table."""
 
-    title: str  # what it is about
+    title: str  # name of the row
     cells: Sequence[Cell]  # its cells
     # as of a `PageColumn`
     unit: str = ""
@@ -69,8 +69,8 @@ class PageTable:
 
     template: ClassVar[str] = "table.html"
 
-    caption: str  # what it shows
-    about: str  # what its rows are
+    caption: str  # heading of the table
+    about: str  # name of the rows
     columns: Sequence[PageColumn]
     rows: Sequence[Row]
     # whether each row becomes a block of its own where the page is narrow; else the table scrolls within itself
@@ -91,8 +91,8 @@ class Chart:
 
     template: ClassVar[str] = "chart.html"
 
-    title: str  # what stands above it
-    words: str  # what it shows
+    title: str  # heading of the chart
+    words: str  # description of the chart
     picture: Picture  # the picture
     # position, which stands for the colour, and name of what is drawn; shown where there are several
     names: Sequence[tuple[int, str]]
@@ -105,10 +105,10 @@ class Schedules:
 
     template: ClassVar[str] = "schedules.html"
 
-    title: str  # what stands above them
+    title: str  # heading of the schedules
     runs: Sequence[tuple[int, str]]  # position and name of each run
-    numbers: Sequence[str]  # what colours can show
-    item_word: str  # what a rectangle is, in the singular
+    numbers: Sequence[str]  # numbers that colours can show
+    item_word: str  # name of a rectangle, in the singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class File:
     """A file to read and to save, and the command that repeats the results by it."""
 
     name: str  # its name
-    title: str  # what it belongs to
-    text: str  # what it holds
+    title: str  # name of its run
+    text: str  # its contents
     command: str  # the command
 
     @property
@@ -137,7 +137,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """How to repeat the results."""
+    """Files and commands that repeat the results."""
 
     template: ClassVar[str] = "files.html"
 
@@ -152,10 +152,10 @@ Part = PageTable | Chart | Schedules | Verdicts | Files
 class Panel:
     """One tab."""
 
-    title: str  # what stands on the tab
-    parts: Sequence[Part]  # what it shows
+    title: str  # text of the tab
+    parts: Sequence[Part]  # its contents
     name: str = ""  # a word for the address of the page
-    note: str = ""  # what stands above its parts
+    note: str = ""  # text above its parts
 
     @property
     def word(self) -> str:

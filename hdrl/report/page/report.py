@@ -141,7 +141,7 @@ def _charts(runs: Sequence[Run], setting: Setting) -> dict[str, list[Part]]:
 
 
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Return what was run: how many runs, on what, and their numbers, as ranges where they differ."""
+    """Return the facts of the runs: how many, their inputs, and their numbers, as ranges where they differ."""
 
     def one_or_count(values: list[str | None], many: str) -> str:
         known = list(dict.fromkeys(value for value in values if value is not None))

@@ -32,7 +32,7 @@ class Packed:
     Attributes
     ----------
     model
-        What the browser must know: JSON.
+        Data for the browser: JSON.
     packs
         Arrays by the id of the element that holds them.
     """

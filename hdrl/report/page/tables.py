@@ -60,13 +60,13 @@ def origin_tables(runs: Sequence[Run]) -> list[PageTable]:
         ]
         tables.append(PageTable("Options that differ", "option", columns, rows))
     rows = [_row(what, values) for what, values in _origins(runs) if set(values) != {"unknown"}]
-    return [*tables, PageTable("Where the results come from", "what", columns, rows)]
+    return [*tables, PageTable("Provenance", "item", columns, rows)]
 
 
 def code_table(caption: str, pairs: Sequence[tuple[str, str]]) -> PageTable:
     """Return a table of names and values to copy."""
     return PageTable(
-        caption, "what", [PageColumn("value", is_number=False)], [_row(name, [value]) for name, value in pairs]
+        caption, "item", [PageColumn("value", is_number=False)], [_row(name, [value]) for name, value in pairs]
     )
 
 
@@ -103,7 +103,7 @@ class _Numbers:
         self.help = info.formula if info is not None else ""
 
     def _marked(self, is_best: list[bool]) -> list[bool]:
-        """Return which numbers read like the best one; none where all do."""
+        """Return the mask of the numbers that print like the best one; none where all do."""
         texts = [self._form.number(value) for value in self._values]
         best = {text for text, is_one in zip(texts, is_best, strict=True) if is_one}
         return [text in best and len(set(texts)) > 1 for text in texts]
@@ -115,7 +115,7 @@ class _Numbers:
 
 
 def _versions(run: Run) -> Mapping[str, Any]:
-    """Return the versions of programs that a run was made with, as far as its provenance says so."""
+    """Return the versions of the programs that made a run, if its provenance has them."""
     found = get_nested(run.provenance, "versions")
     return found if isinstance(found, Mapping) else {}
 

@@ -32,7 +32,7 @@ REWARDS = ("tangent", "accuracy")
 """``tangent``: 100 tan(pi/2 accuracy), that of ChamiLamelas' advisor; ``accuracy``: the accuracy."""
 
 OUTCOMES = ("drawn", "mean")
-"""Whether a job's accuracy is that of one training, or the mean of all that were measured."""
+"""Sources of a job's accuracy: one training, drawn at random, or the mean of all that were measured."""
 
 JOBS_WITHOUT_LOAD = 256
 """Jobs of the load that is taken where none is given."""
@@ -68,7 +68,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
     n_jobs
         Jobs of an episode; ``"all"``: all of a load.
     start, part
-        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
     autoreset_mode, copy, n_threads
         See `hdrl.envs.NativeVectorEnv`; more threads than one bring nothing here.
 
@@ -174,7 +174,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         return ALL_LEGAL, len(over)
 
     def _end_jobs(self, rows: NDArray[np.int64], place: NDArray[np.int64]) -> None:
-        """Note what was done to the jobs that some rows are at, and what it is worth."""
+        """Record the sequences and values of the finished jobs of some rows."""
         jobs, sequences = place[:, 0], place[:, 3]
         self._sequence[rows, jobs] = sequences
         accuracy = self._worth[self._table[rows, jobs], sequences, self._draw[rows, jobs]]
@@ -245,7 +245,7 @@ def check_loads(loads: Sequence[Jobs], device: Device) -> None:
 
 
 def _seen(table: Table, max_layers: int) -> NDArray[np.float32]:
-    """Return what is seen in each state of a table, shape ``(n_states, 1 + max_layers)``."""
+    """Return the observation of each state of a table, shape ``(n_states, 1 + max_layers)``."""
     found = np.zeros((n_states(table.n_actions, table.n_steps), 1 + max_layers), dtype=np.float32)
     found[:, 0] = table.time_left_s / table.budget_s
     for state, ids in enumerate(table.layers):

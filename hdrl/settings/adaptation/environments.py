@@ -20,7 +20,7 @@ class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device,
     id = "hdrl/Adaptation-v0"
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the validation accuracy, of which more is better."""
+        """Return the validation accuracy, where more is better."""
         del arguments
         return "mean_validation_accuracy", 1
 
@@ -57,7 +57,7 @@ class AdaptationIndexSpec(AdaptationSpec, Indexed[Device, Jobs]):
         return AdaptationIndexPlayer(machine=machine, load=load)
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
-        """Return what is weighed, and where evolution begins."""
+        """Return the names of the weights, and the start of evolution."""
         del arguments
         from hdrl.settings.adaptation.index import NAMES, SIGMA, start_weights
 

@@ -51,7 +51,7 @@ def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequ
 
 
 def ranks(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
-    """Draw which share of the jobs got a rank among all sequences that is at least as good."""
+    """Draw the cumulative distribution of the jobs' ranks among all sequences."""
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.2))
     for number, run in enumerate(runs):
         rank = np.sort(run.outcomes["rank"])
@@ -106,7 +106,7 @@ def _draw_sequences(ax: Any, found: Sequences) -> None:
 def _mark_choices(
     ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], positions: Sequence[int]
 ) -> None:
-    """Mark what runs did with most of the last jobs of a table; runs that did the same are rings around each other."""
+    """Mark the actions that runs chose for most of the last jobs of a table; equal choices are nested rings."""
     shown = set()
     for number, run in enumerate(runs):
         done = [

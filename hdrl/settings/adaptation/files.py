@@ -1,4 +1,4 @@
-"""What a run folder holds: tables of all settings, and what became of each job."""
+"""Files of a run folder: tables of all settings, and the outcome of each job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = ("job", "table", "draw", "sequence", "actions", *_NUMBERS)
 
 
 def _write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
-    """Write what was done to each job and what came of it."""
+    """Write the actions and the outcome of each job."""
     load: Any = trace.load
     with atomic_table(folder / JOBS_FILE, COLUMNS) as write_row:
         for job, outcome in enumerate(trace.outcomes):
@@ -43,7 +43,7 @@ SEQUENCE_COLUMNS = ("table", "actions", "rank", "n_ties", "validation", "test", 
 
 
 def _write_sequences(trace: OutcomeTrace, folder: Path) -> None:
-    """Write what each sequence of each table is worth, the best one first."""
+    """Write the value of each sequence of each table, the best one first."""
     load: Any = trace.load
     with atomic_table(folder / SEQUENCES_FILE, SEQUENCE_COLUMNS) as write_row:
         for number in sorted(set(load.table.tolist())):
@@ -58,7 +58,7 @@ def _write_sequences(trace: OutcomeTrace, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """What the sequences of a table are worth, the best one first."""
+    """The sequences of a table by value, the best one first."""
 
     actions: tuple[str, ...]  # a digit for each decision
     rank: NDArray[np.float64]  # one more than there are better ones
@@ -119,7 +119,7 @@ _SEQUENCE_NUMBERS = ("rank", "test", "test_std")
 
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on the device"),
-    TraceFile((JOBS_FILE,), _write_adaptations, "what was done to each job, and what came of it"),
-    TraceFile((SEQUENCES_FILE,), _write_sequences, "what each sequence of each table is worth"),
+    TraceFile((JOBS_FILE,), _write_adaptations, "actions and outcome of each job"),
+    TraceFile((SEQUENCES_FILE,), _write_sequences, "value of each sequence of each table"),
 )
-"""What a run folder holds of a Trace."""
+"""Files of a run folder that are written from a Trace."""

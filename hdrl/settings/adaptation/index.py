@@ -70,7 +70,7 @@ def checked_weights(weights: ArrayLike) -> Floats:
 
 
 def features(model: Model, time_left: float, decided: float) -> Floats:
-    """Return what the index weighs of each original block, shape ``(n_blocks, n_weights)``.
+    """Return the features of each original block for the index, shape ``(n_blocks, n_weights)``.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def best_actions(seen: Floats, weights: Floats) -> Ints:
     Parameters
     ----------
     seen
-        What is weighed, shape ``(..., n_blocks, n_weights)``.
+        Features, shape ``(..., n_blocks, n_weights)``.
     weights
         Shape ``(n_candidates, n_weights)``.
 

@@ -26,7 +26,7 @@ DEFAULT_N_JOBS = 128
 DEFAULT_N_WINDOWS = 4
 
 SMALLEST_REFERENCE = 1e-3
-"""What shares of wrong answers are divided by at least, where the reference has none."""
+"""Smallest divisor for shares of wrong answers, used where the reference has none."""
 
 
 class AdaptationIndexVectorEnv(IndexVectorEnv):
@@ -54,7 +54,7 @@ class AdaptationIndexVectorEnv(IndexVectorEnv):
     start, part
         Windows are drawn from this part of each load; ``start`` may be ``"random"`` alone.
     n_windows
-        How many windows of an episode are drawn.
+        Number of windows that an episode draws.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class AdaptationIndexVectorEnv(IndexVectorEnv):
         return -ratios, {"objective": objective, "ratio": ratios}
 
     def _jobs(self, windows: list[Window]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which tables and which trainings the jobs of windows are."""
+        """Return the tables and the trainings of the jobs of windows."""
         cut = [(one.workload, slice(one.start, one.start + one.n_jobs)) for one in windows]
         tables = [self.loads[number].table[part] + self._offsets[number] for number, part in cut]
         return np.concatenate(tables), np.concatenate([self.loads[number].draw[part] for number, part in cut])

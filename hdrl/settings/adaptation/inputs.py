@@ -22,7 +22,7 @@ FAMILIES = "families"
 """The shipped folder of tables in families, one for each kind of data: they share no data, networks or starts."""
 
 NOT = "!"
-"""What begins a pattern that names the tables which do not match it."""
+"""Prefix of a pattern that selects the tables which do not match it."""
 
 
 @cache

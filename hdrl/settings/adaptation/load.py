@@ -26,11 +26,11 @@ class Jobs:
     tables
         The tables; all have as many actions and decisions.
     table
-        Which of them each job has, shape ``(n_items,)``.
+        Index of the table of each job, shape ``(n_items,)``.
     draw
-        Which training of the table each job is, same shape.
+        Training of the table that each job draws, same shape.
     release_s
-        When each comes, same shape.
+        Arrival of each job in seconds, same shape.
     origin, n_dropped
         See `hdrl.setting.Load`.
     """
@@ -45,22 +45,22 @@ class Jobs:
 
     @property
     def n_items(self) -> int:
-        """How many jobs."""
+        """Number of jobs."""
         return len(self.table)
 
     @property
     def budgets_s(self) -> NDArray[np.float64]:
-        """How long each job may train."""
+        """Training budget of each job, in seconds."""
         return np.array([table.budget_s for table in self.tables])[self.table]
 
     @property
     def n_actions(self) -> int:
-        """How many actions each decision has."""
+        """Number of actions of each decision."""
         return self.tables[0].n_actions
 
     @property
     def n_steps(self) -> int:
-        """How many decisions each job has."""
+        """Number of decisions of each job."""
         return self.tables[0].n_steps
 
     def window(self, start: int, n_items: int, /) -> Jobs:
@@ -87,7 +87,7 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
     Parameters
     ----------
     n_items
-        How many jobs, each a training that is drawn; ``None``: each training of each table once.
+        Number of jobs, each a training that is drawn; ``None``: each training of each table once.
 
     Raises
     ------

@@ -31,7 +31,7 @@ BLOCK_KINDS = ("conv", "conv1d", "linear")
 """Layers that a block begins with."""
 
 N_IDS = 64
-"""How many ids layers can have; 0 is no layer."""
+"""Number of ids that layers can have; 0 is no layer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,16 @@ from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAME
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a user's function sees before a decision."""
+    """State that a user's function sees before a decision."""
 
     layers: tuple[Layer, ...]  # the layers of the network now
-    # how long it may still train, and how long in all
+    # training time left, and the whole budget
     time_left_s: float
     budget_s: float
-    # which decision it is, from 0, and how many there are
+    # number of the decision, from 0, and of all decisions
     step: int
     n_steps: int
-    # how many blocks there were at first; deepening one of them is the action of its number, ``n_blocks`` is nothing
+    # initial number of blocks; deepening one of them is the action of its number, ``n_blocks`` is nothing
     n_blocks: int
 
 

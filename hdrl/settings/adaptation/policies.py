@@ -18,7 +18,7 @@ from hdrl.settings.adaptation.table import Table
 LINEAR_DECAY = "linear-decay"
 
 EPSILON = 0.1
-"""How often epsilon-greedy tries any sequence."""
+"""Probability with which epsilon-greedy tries a random sequence."""
 
 SPREAD = 0.05
 """Size of differences between sequences, by which the bandits scale their doubts: some hundredths of accuracy."""
@@ -31,7 +31,7 @@ class Chooses:
         self._choose = choose
 
     def choose(self, job: Job) -> int | str:
-        """Return what to do with a job."""
+        """Return the action for a job."""
         return self._choose(job)
 
     def observe(self, job: Job, chosen: int | str, validation: float) -> None:
@@ -234,7 +234,7 @@ def read_policy(text: str) -> str:
 
 
 def index_advisor(weights: NDArray[np.float64]) -> Advisor:
-    """Return what decides by an index with some weights."""
+    """Return an advisor that decides by an index with some weights."""
     by_kind: dict[int, int] = {}
 
     def choose(job: Job) -> int:
@@ -246,7 +246,7 @@ def index_advisor(weights: NDArray[np.float64]) -> Advisor:
 
 
 def make_advisor(policy: str, random: np.random.Generator) -> Advisor:
-    """Return what decides by a policy."""
+    """Return the advisor of a policy."""
     fixed = _FIXED_NAME.fullmatch(policy)
     if fixed:
         return Chooses(_fixed(fixed.group(1)))

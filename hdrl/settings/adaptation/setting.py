@@ -74,7 +74,7 @@ class AdaptationInputs(
         return float(load.budgets_s[:-1].sum()) / span_s if span_s else None
 
     def cautions(self, sweep: AdaptationSweep, machine: Device, loads: Sequence[Jobs]) -> list[tuple[str, str]]:
-        """Return what readers must know: noise that looks like truth, and rewards by what is judged."""
+        """Return cautions for readers: noise that looks like truth, and rewards by the data that judge."""
         del sweep, machine
         found = []
         for load in loads:
@@ -115,7 +115,7 @@ class AdaptationView(View):
     """Tables, and what became of each job."""
 
     def read(self, folder: Path, name: str | None = None) -> Run:
-        """Return what the files of a run hold."""
+        """Return the contents of a run's files."""
         return read_run(folder, name)
 
 

@@ -1,4 +1,4 @@
-"""What happens to jobs on a device: what was chosen, what it cost, and what came of it."""
+"""Simulation of jobs on a device: the chosen actions, their costs and their outcomes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OUTCOME_DTYPE = np.dtype(
         ("n_deepened", np.int64),
     ]
 )
-"""What became of one job: the sequence, `OTHER` without; accuracies at its end; the mean test accuracy of its sequence
-and of the best one; its rank among all sequences by these means, and how many others share it; device seconds that were
+"""Outcome of one job: the sequence, `OTHER` without; accuracies at its end; the mean test accuracy of its sequence and
+of the best one; its rank among all sequences by these means, and how many others share it; device seconds that were
 spent on other sequences; how often it was deepened."""
 
 
@@ -44,7 +44,7 @@ class Job:
     table
         Its table; policies that are not clairvoyant look at what it says of the job before a decision alone.
     draw
-        Which training it is.
+        Index of the training.
     kind
         A number that jobs of one table share: a scheduler can see model, data and start of a job.
     """

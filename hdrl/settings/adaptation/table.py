@@ -42,13 +42,13 @@ class Table:
     model
         The network at the beginning.
     scenario
-        When it adapts, in a word: ``early``.
+        Time of adaptation, in a word: ``early``.
     data
-        What it learns.
+        Training data.
     device
-        What it ran on.
+        Device of the training.
     budget_s
-        How long it may train.
+        Training budget, in seconds.
     validation, test
         Accuracies at the end by sequence and draw, shape ``(n_sequences, n_draws)``. Where the source has no
         validation part, both are the test accuracy.
@@ -86,17 +86,17 @@ class Table:
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are: deepening each original block, and nothing, which is the last one."""
+        """Number of actions: deepening each original block, and nothing, which is the last one."""
         return len(self.model.targets) + 1
 
     @property
     def n_sequences(self) -> int:
-        """How many sequences there are."""
+        """Number of sequences."""
         return len(self.test)
 
     @property
     def n_draws(self) -> int:
-        """How many trainings each sequence was measured with."""
+        """Number of trainings that measured each sequence."""
         return int(self.test.shape[1])
 
     @property
@@ -164,7 +164,7 @@ class Table:
 
 
 def n_states(n_actions: int, n_steps: int) -> int:
-    """Return how many states a job can be in before its decisions."""
+    """Return the number of states that a job can be in before its decisions."""
     return sum(n_actions**step for step in range(n_steps))
 
 

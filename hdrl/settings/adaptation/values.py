@@ -1,4 +1,4 @@
-"""What jobs are worth that are stopped before their budget is used up: tables as other settings read them."""
+"""Values of jobs that stop before their budget is used up: tables as other settings read them."""
 
 from __future__ import annotations
 

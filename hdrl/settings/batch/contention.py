@@ -1,4 +1,4 @@
-"""What happens where jobs want more memory bandwidth than there is: models that options name and users can add to."""
+"""Models of memory-bandwidth contention that options name and users can extend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hdrl.base.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class ContentionModel:
-    """What happens to the cores of a processor whose memory bandwidth is over-committed.
+    """Effect on the cores of a processor whose memory bandwidth is over-committed.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ MODEL_V1 = "modelV1"
 """The contention model of IRMaSim whose curves are those of processors."""
 
 MODEL_V1_1 = "modelV1_1"
-"""What IRMaSim calls it where it is that of whole nodes. Source: its commit 8ad2d8b (2024)."""
+"""IRMaSim's name for the model of whole nodes. Source: its commit 8ad2d8b (2024)."""
 
 MODEL_V2 = "modelV2"
 """The contention model whose curves are fitted to measurements of whole nodes, and that knows their power, too."""

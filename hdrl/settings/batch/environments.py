@@ -38,7 +38,7 @@ LONGEST_S = 2.0**SECONDS_BITS - 1.0
 
 
 class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload], Fingerprints[Platform, Workload]):
-    """What all environments of batch jobs answer alike."""
+    """Behaviour that all environments of batch jobs share."""
 
     def input_arguments(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated: all jobs, unless a window is given."""
@@ -66,7 +66,7 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
 
 
 class _OfMoreLogs(_BatchEnvironment, ExtraTrainingData):
-    """What those answer alike that learn from further logs."""
+    """Behaviour that environments with further training logs share."""
 
     file_arguments = ("more_logs",)
 
@@ -122,7 +122,7 @@ class PolicyPairSpec(_BatchEnvironment):
         return _goal(PolicyPairVectorEnv, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
-        """Return why it cannot simulate jobs exactly; ``None`` if it can, since it runs on the policies' simulator."""
+        """Return why the policies' simulator, on which it runs, cannot simulate jobs exactly; ``None`` if it can."""
         from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 
         del arguments
@@ -205,7 +205,7 @@ class JobPickSpec(_OfMoreLogs):
         return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
 
     def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-        """Return what looks different in a window than in the log that a model has learned from.
+        """Return the differences between a window and the log that a model has learned from.
 
         That is the order by F1 to F4 of dates from the beginning of a log, and columns that are scaled by the largest
         values of the jobs at hand.
@@ -234,7 +234,7 @@ class JobPickSpec(_OfMoreLogs):
         return cautions
 
     def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
-        """Return why no model of it can be played on the kernel; ``None`` if it can."""
+        """Return why no model of it can be played on the kernel; ``None`` if one can."""
         from hdrl.settings.batch.envs.job_pick_player import check_can_play
 
         try:
@@ -268,7 +268,7 @@ class JobPickSpec(_OfMoreLogs):
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
     def warm_up(self, message: Message) -> None:
-        """Compile what plays models."""
+        """Compile the code that plays models."""
         from hdrl.settings.batch.compiled_play.entries import warm_up
 
         warm_up(message)
@@ -303,7 +303,7 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         return JobIndexPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
-        """Return what is weighed, and where evolution begins."""
+        """Return the names of the weights, and the start of evolution."""
         from hdrl.settings.batch.policies.indexed import SIGMA, IndexKind, first_weights, names_of_weights
 
         form = IndexKind.of(arguments).form

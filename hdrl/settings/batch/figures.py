@@ -149,7 +149,7 @@ def read(folder: Path, name: str | None = None) -> Run:
 
 
 def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what runs must have in common, apart from the policy and the seed."""
+    """Return the conditions that runs must share, apart from the policy and the seed."""
     return {
         "platforms": get_nested(provenance, "platform", "sha256") or data.n_cores,
         "workloads": _workload(data, provenance),
@@ -160,7 +160,7 @@ def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[s
 
 
 def _workload(data: RunData, provenance: Mapping[str, Any]) -> Any:
-    """Return what tells workloads apart that are the same but for the seed of their draws."""
+    """Return an identity of the workload that ignores the seed of its draws."""
     sha256 = get_nested(provenance, "workload", "sha256")
     if not sha256:  # a folder of another program: what its jobs tell
         return sorted(zip(data.job_id.tolist(), data.submit_s.tolist(), data.cores.tolist(), strict=True))
@@ -189,4 +189,4 @@ def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType({figure.name: figure for figure in _FIGURES})
-"""What can be drawn of batch jobs, by name."""
+"""Figures of batch jobs, by name."""

@@ -111,7 +111,7 @@ def _with_plain_rules(platform: Platform) -> Platform:
 
 
 def _node_power(options: Options | BatchSweep) -> NodePower | None:
-    """Return what it takes to switch nodes off, ``None`` if they are always on."""
+    """Return the cost of switching nodes off, ``None`` if they are always on."""
     return None if options.node_power is None else NodePower.read(options.node_power.model_dump())
 
 

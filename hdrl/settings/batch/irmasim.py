@@ -1,4 +1,4 @@
-"""How files of IRMaSim are recognized; `hdrl.compat.irmasim`, which reads them, is loaded when one comes."""
+"""Recognition of IRMaSim's files; `hdrl.compat.irmasim`, which reads them, is loaded when one appears."""
 
 from __future__ import annotations
 

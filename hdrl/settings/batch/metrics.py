@@ -145,7 +145,7 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
         One number per name, in the order of `METRICS`. NaN where a number does not exist: times without a finished
         job, energies of a run without energy.
     """
-    from hdrl.settings.batch.simulation.hosts import off_j  # who asks for the names alone needs no platforms
+    from hdrl.settings.batch.simulation.hosts import off_j  # callers of the names alone need no platforms
 
     records, jobs = trace.records, trace.workload.jobs
     finished = is_finished(records["state"])

@@ -43,7 +43,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         }
 
     def suffixes(self) -> Mapping[str, str]:
-        """Return what predicts, what holds jobs back and what switches nodes off."""
+        """Return the suffixes that predict run times, hold jobs back and switch nodes off."""
         from hdrl.settings.batch.policies.pairs import ADDITIONS
 
         return ADDITIONS

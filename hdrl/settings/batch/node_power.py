@@ -1,4 +1,4 @@
-"""What it takes to switch nodes: as platforms keep it, and as options and descriptions of platforms give it.
+"""Time and power of switching nodes: as platforms keep them, and as options and descriptions of platforms give them.
 
 The defaults of the latter are those of the former.
 """
@@ -30,14 +30,14 @@ def _check_powers(block: NodePower | SuspendPower, where: str, names: Iterable[s
 
 @dataclass(frozen=True, slots=True)
 class SuspendPower:
-    """What it takes to suspend nodes to memory and to resume them: seconds, and power as fractions of a core's peak.
+    """Cost of suspending nodes to memory and of resuming them: seconds, and power as fractions of a core's peak.
 
     Attributes
     ----------
     suspend_s, resume_s
-        How long suspending and resuming take, in seconds, above 0.
+        Durations of suspending and resuming, in seconds, above 0.
     suspend_power, resume_power, suspended_power
-        What a core of a node draws meanwhile, and while the node is suspended.
+        Power of a core of a node meanwhile, and while the node is suspended.
     """
 
     suspend_s: float = 5.0
@@ -53,18 +53,18 @@ class SuspendPower:
 
 @dataclass(frozen=True, slots=True)
 class NodePower:
-    """What it takes to switch nodes off and on: seconds, and power as fractions of a core's peak.
+    """Cost of switching nodes off and on: seconds, and power as fractions of a core's peak.
 
     Attributes
     ----------
     boot_s, shutdown_s
-        How long booting and shutting down take, in seconds, above 0.
+        Durations of booting and shutting down, in seconds, above 0.
     boot_power, shutdown_power, off_power
-        What a core of a node draws meanwhile, and while the node is off.
+        Power of a core of a node meanwhile, and while the node is off.
     idle_power
-        What a core without a job draws while its node is on, in place of the fractions of P2 and P3.
+        Power of a core without a job while its node is on, in place of the fractions of P2 and P3.
     suspend
-        What it takes to suspend nodes, a second sleep state; ``None``: they can be switched off alone.
+        Cost of suspending nodes, a second sleep state; ``None``: they can be switched off alone.
     """
 
     boot_s: float = 150.0
@@ -81,7 +81,7 @@ class NodePower:
 
     @classmethod
     def read(cls, numbers: Mapping[str, Any]) -> Self:
-        """Return what options, or a stored platform, tell by name.
+        """Return the numbers of options, or of a stored platform, by name.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ _SUSPEND, _OFF = SuspendPower(), NodePower()
 
 
 class SuspendOptions(Block):
-    """What it takes to suspend nodes to memory and to resume them; powers as in `NodePowerOptions`."""
+    """Cost of suspending nodes to memory and of resuming them; powers as in `NodePowerOptions`."""
 
     suspend_s: Positive = Field(default=_SUSPEND.suspend_s, description="Duration of suspending a node.")
     resume_s: Positive = Field(default=_SUSPEND.resume_s, description="Duration of the transition back.")
@@ -119,7 +119,7 @@ class SuspendOptions(Block):
 
 
 class NodePowerOptions(Block):
-    """What it takes to switch nodes off and on; powers are fractions of what a core draws at its peak."""
+    """Cost of switching nodes off and on; powers are fractions of what a core draws at its peak."""
 
     boot_s: Positive = Field(default=_OFF.boot_s, description="Duration of booting a node.")
     shutdown_s: Positive = Field(default=_OFF.shutdown_s, description="Duration of shutting down a node.")
@@ -136,7 +136,7 @@ class NodePowerOptions(Block):
     )
 
     @model_serializer(mode="wrap")
-    def _without_a_state_that_there_is_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_missing_suspend(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave the key out where it is empty, so that the files of a run stay as they always were."""
         keys: dict[str, Any] = handler(self)
         if keys.get("suspend", 0) is None:

@@ -89,7 +89,7 @@ class ActionOptions(Block):
 
 
 class EnvironmentOptions(Block):
-    """What an agent sees, may do and is rewarded for."""
+    """Observation, actions and reward of an agent."""
 
     objective: Objective = Field(default="avg_job_slowdown", description="Objective of a learning agent.")
     actions: ActionOptions = Field(default_factory=ActionOptions, description="The actions of the agent.")
@@ -199,7 +199,7 @@ class RealSlurmOptions(Block):
 
 
 class BatchLearningOptions(LearningOptions):
-    """How a learning agent learns."""
+    """Options of learning."""
 
     environment: Literal["policy_pair", "job_pick", "job_index"] = Field(
         default="policy_pair",
@@ -320,7 +320,7 @@ class Options(OptionsFile):
 
     @classmethod
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """Return what a file holds in our keys; it may be IRMaSim's."""
+        """Return the contents of a file in our keys; it may be IRMaSim's."""
         translated: dict[str, Any] = irmasim("options").options_of(data, folder) if is_irmasim_options(data) else data
         return translated
 
@@ -346,17 +346,17 @@ class Options(OptionsFile):
 
     @property
     def repeats_seed(self) -> bool:
-        """Whether all runs have the same seed, as in HDeepRM."""
+        """True if all runs have the same seed, as in HDeepRM."""
         return self.compatibility == HDEEPRM
 
     @property
     def takes_first_agent(self) -> bool:
-        """Whether of several agents in a file the alphabetically first counts, as in HDeepRM."""
+        """True if the alphabetically first of several agents in a file counts, as in HDeepRM."""
         return self.compatibility == HDEEPRM
 
     @property
     def tests_by_drawing(self) -> bool:
-        """Whether agents of HDeepRM's API draw their actions when they are tested, too, as in HDeepRM."""
+        """True if agents of HDeepRM's API draw their actions in tests, too, as in HDeepRM."""
         return self.compatibility == HDEEPRM
 
     def explicit(self) -> Self:

@@ -100,7 +100,7 @@ class BatchInputs(
         return [f"{self.generator}@{load:g}" for load in sweep.loads]
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
-        """Return what readers must know of machines of another size, predictions without users, and known logs."""
+        """Return cautions about machines of another size, predictions without users, and known logs."""
         from hdrl.options.sweep import without_place
         from hdrl.settings.batch.predict.evaluation import has_users
 
@@ -169,7 +169,7 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
         return simulate(machine, load, cast("str | BatchPolicy", policy), seed=seed, **chosen)
 
     def most_at_once(self, options: batch_options.Options | BatchSweep) -> int | None:
-        """Return how many simulations may run on a host: of real Slurms one, for its clock is that of the host."""
+        """Return the largest number of simulations on a host: of real Slurms one, for its clock is that of the host."""
         return 1 if options.simulator == "slurm" else None
 
 
@@ -178,7 +178,7 @@ class BatchView(View):
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
+        """Figures of its runs, by name."""
         from hdrl.settings.batch.figures import FIGURES
 
         return FIGURES
@@ -191,7 +191,7 @@ class BatchView(View):
 
 
 def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
-    """Return which logs are of another machine, name jobs that others wait for, or ask for what the machine lacks."""
+    """Return cautions about logs of another machine, with dependencies, or with requests it cannot meet."""
     from hdrl.settings.batch.workload import file_format, find_workload, read_swf
 
     for text in sweep.workloads:
@@ -218,7 +218,7 @@ def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
 
 
 def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:
-    """Return what a simulator outside the kernel needs to know."""
+    """Return the arguments of a simulator outside the kernel."""
     if options.simulator == "embedded":
         return {}
     known: dict[str, Any] = {
@@ -245,7 +245,7 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
 
 
 def _slurm(options: batch_options.Options | BatchSweep) -> SlurmSettings:
-    """Return how a real Slurm is run."""
+    """Return the settings of a real Slurm."""
     conf = None if options.slurm.conf is None else options.path_of(options.slurm.conf)
     return SlurmSettings(**(options.slurm.model_dump() | {"conf": conf}))
 

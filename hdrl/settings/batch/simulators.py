@@ -1,4 +1,4 @@
-"""What batch jobs can be simulated by, and in whose way: names that options take and that users can add to.
+"""Simulators of batch jobs and compatibility modes: names that options take and that users can extend.
 
 This is the one door to `hdrl.batsim` and to `hdrl.slurm`, which are loaded when one of their simulators is used.
 """
@@ -25,9 +25,9 @@ COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
 
 @dataclass(frozen=True, slots=True)
 class SimulatorKind:
-    """What can simulate."""
+    """A simulator that options can name."""
 
-    # what makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
+    # maker of a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
     # ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as ``"module:function"``, which
     # is imported when it is first used
     maker: Callable[..., Any] | str
@@ -38,14 +38,14 @@ class SimulatorKind:
     # its settings; or the place of that function. Empty: nothing makes it
     deploys: Callable[..., Any] | str = ""
     follows_site_rules: bool = False  # whether jobs start there by the rules of the site that a machine may have
-    floor: str = ""  # how far two equal runs of it are from each other, a sentence; empty: they are the same
+    floor: str = ""  # difference between two equal runs of it, a sentence; empty: they are the same
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
         return _imported(self.maker)(*arguments, **keywords)
 
     def deployed(self, policy: object) -> Any:
-        """Return what makes it follow a policy, see `deploys`; ``None`` for its own ones.
+        """Return the function that makes it follow a policy, see `deploys`; ``None`` for its own ones.
 
         Raises
         ------
@@ -78,10 +78,10 @@ class BatsimProgram:
 class BatsimSettings:
     """Settings of Batsim."""
 
-    endpoint: str = FREE_ENDPOINT  # where the decision system listens; ``*`` as port stands for a free one
+    endpoint: str = FREE_ENDPOINT  # address at which the decision system listens; ``*`` as port stands for a free one
     executable: str = "batsim"  # the command to start, looked for on ``PATH``
     arguments: tuple[str, ...] = ()  # further arguments of it
-    timeout_s: float = 60.0  # how long Batsim may be silent, in wall-clock seconds, before it is given up
+    timeout_s: float = 60.0  # longest silence of Batsim, in wall-clock seconds, before it is given up
     # ``"start"``: Batsim is started; ``"connect"``: it is started elsewhere, and connects
     wait_for: Literal["start", "connect"] = "start"
     # folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written there, and
@@ -96,20 +96,20 @@ class SlurmSettings:
 
     # ``slurm.conf`` of an administrator, whose lines about scheduling count; ``None``: Slurm's defaults
     conf: Path | None = None
-    speed: float = 40.0  # how many times faster than real time its clock goes
-    # how many slurmd may run, at least one for each kind of node; a larger machine has its equal nodes put together
+    speed: float = 40.0  # speed of its clock relative to real time
+    # largest number of slurmd, at least one for each kind of node; a larger machine has its equal nodes put together
     daemons: int = 8
-    # how long Slurm may do nothing that it should do, in wall-clock seconds, before it is given up
+    # longest time in which Slurm may miss what it should do, in wall-clock seconds, before it is given up
     timeout_s: float = 60.0
     # largest mean time that launching and ending may add to the run time of a job, in simulated seconds
     max_overhead_s: float = 10.0
-    max_minutes: float = 240.0  # how many minutes of the real clock a run may take
+    max_minutes: float = 240.0  # time limit of a run, in minutes of the real clock
     lua: bool = True  # whether a policy that is not Slurm's orders jobs when they are submitted, besides the daemon
-    interval_s: float = 30.0  # how long that daemon sleeps between two looks, in simulated seconds
+    interval_s: float = 30.0  # time between two looks of that daemon, in simulated seconds
 
 
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
-"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
+"""Simulators: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
 
 SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
 SIMULATORS.register("site")(
@@ -131,5 +131,5 @@ SIMULATORS.register("slurm")(
 
 
 def floor_of(simulator: object) -> str:
-    """Return how far two equal runs of a simulator are from each other; empty if they are the same."""
+    """Return the difference between two equal runs of a simulator, in words; empty if they are the same."""
     return SIMULATORS[simulator].floor if isinstance(simulator, str) and simulator in SIMULATORS else ""

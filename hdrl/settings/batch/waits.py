@@ -1,4 +1,4 @@
-"""When will each waiting job start: simulations from a queue as it is, with intervals that a log sets.
+"""Start times of waiting jobs: simulations from the present queue, with intervals that a log calibrates.
 
 At dates of the log, the queue of that date is simulated forward with what a predictor says of run times; how far the
 answers were from what happened gives intervals for other queues (conformal prediction).
@@ -40,7 +40,7 @@ MOST_JOBS = 20_000
 
 _STEP = 0.05
 _LEVELS = (0.5, 0.998)
-"""How far a wholly missed date of mean size moves the level of intervals, and within which bounds it stays."""
+"""Step of the intervals' level for a wholly missed date of mean size, and the bounds of the level."""
 
 LEAST_PAIRS = 100
 _N_GROUPS = 8
@@ -50,7 +50,7 @@ _SCALE_S = 60.0
 """Waits below it differ by seconds, longer ones by factors."""
 
 _SHORTEST_S = 60.0
-"""What is left, as far as anyone knows, of a job that runs past its request."""
+"""Assumed time left, in seconds, of a job that runs past its request."""
 
 _LATER_S = 1.0
 """By how much waiting jobs come after running ones where a site has rules."""
@@ -58,7 +58,7 @@ _LATER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How far true waits are from predicted ones, by groups of similar predictions."""
+    """Errors of predicted waits, by groups of similar predictions."""
 
     edges_s: FloatArray  # predicted waits between the groups, shape ``(n_groups - 1,)``
     # bounds of true over predicted wait, each a minute longer than it is, shape ``(n_groups,)``
@@ -72,7 +72,7 @@ class Intervals:
         return np.maximum(low, 0.0), np.maximum(high, 0.0)
 
     def hold(self, predicted_s: FloatArray, true_s: FloatArray) -> NDArray[np.bool_]:
-        """Return which waits are within their intervals; accounting counts whole seconds."""
+        """Return whether each wait is within its interval; accounting counts whole seconds."""
         low_s, high_s = self.bounds_of(predicted_s)
         return (true_s >= low_s - 0.5) & (true_s <= high_s + 0.5)
 
@@ -105,17 +105,17 @@ def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """What runs and what waits at one date, all of it in rows of a log that begins there."""
+    """Running and waiting jobs at one date, all of them in rows of a log that begins there."""
 
     rows: Rows  # running jobs first, then waiting ones; run times are what is left of predictions
-    n_running: int  # how many run
+    n_running: int  # number of running jobs
 
 
 NO_HET_JOBS: Mapping[float, int] = MappingProxyType({})
 
 
 def het_columns(rows: Rows, het: Mapping[float, int]) -> SiteColumns | None:
-    """Return the columns beside a log that say which jobs are components of which het job; ``None`` if none is.
+    """Return the columns that assign components to het jobs; ``None`` if there are none.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def waits_of(
     header: Mapping[str, str] | None = None,
     het: Mapping[float, int] = NO_HET_JOBS,
 ) -> FloatArray:
-    """Return how long from now each waiting job of a queue waits.
+    """Return the wait of each job of a queue from now on, in seconds.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def waits_of(
         site.
     """
     rows, later_s = queue.rows, 0.0
-    if platform.site is not None:  # what runs does so before any other job is looked at, whatever its partition
+    if platform.site is not None:  # running jobs start before any other job is looked at, whatever its partition
         later_s = _LATER_S
         rows = rows.copy()
         rows["submit_s"][queue.n_running :] += later_s
@@ -170,7 +170,7 @@ def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, 
     running, waiting
         Rows of the log.
     running_s, waiting_s
-        How long they are predicted to run, from their starts.
+        Predicted run times, from their starts, in seconds.
     """
     begun_s = now_s - (running["submit_s"] + running["wait_s"])
     left_s = np.maximum(running["requested_s"] - begun_s, _SHORTEST_S)
@@ -198,7 +198,7 @@ class PastWaits:
     true_s: FloatArray
     date_s: FloatArray  # the date, shape ``(n_pairs,)``, rising
     is_late: NDArray[np.bool_]  # whether the date is in the last part of the log, that intervals are checked on
-    n_dates: int  # how many dates there are
+    n_dates: int  # number of dates
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def past_waits(
     rows
         A log with waits, in the order of submission.
     run_s
-        How long each job was predicted to run when it was submitted.
+        Predicted run time of each job when it was submitted, in seconds.
     header
         Header of the log, which names partitions.
     het
@@ -308,7 +308,7 @@ def known_jobs(rows: Rows) -> Rows:
 
 
 def predicted_run_s(known: Rows, others: Rows, predictor: str) -> tuple[FloatArray, FloatArray]:
-    """Return how long jobs are predicted to run, by what had ended when each was submitted.
+    """Return the predicted run times of jobs, by what had ended when each was submitted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How early jobs can end under any scheduler: bounds that need no schedule.
+"""Lower bounds on job completion times under any scheduler; they need no schedule.
 
 A job takes no less than on its fastest GPUs, alone. And all jobs together take the time of all GPUs: let the cluster be
 one machine that every job can have for itself, and give it the least GPU time that the job needs. What is best there
@@ -36,8 +36,8 @@ def jct_bound_s(load: GpuLoad, cluster: Cluster, *, jobs_per_gpu: int = 1) -> fl
     if not np.isfinite(shortest_s).all():
         return math.nan
     arrival_s = load.jobs["arrival_s"] - load.jobs["arrival_s"][0]
-    ends_s, _ = _alone_on_one(arrival_s, share_s, by_remaining=True)
-    _, busy_s = _alone_on_one(arrival_s, share_s, by_remaining=False)
+    ends_s, _ = _single_machine_schedule(arrival_s, share_s, by_remaining=True)
+    _, busy_s = _single_machine_schedule(arrival_s, share_s, by_remaining=False)
     sums = (shortest_s.sum(), (ends_s - arrival_s).sum(), (busy_s - arrival_s).sum() + shortest_s.sum() / 2)
     return float(max(sums)) / len(shortest_s)
 
@@ -50,7 +50,7 @@ def _rates(load: GpuLoad, cluster: Cluster) -> Floats:
 
 
 def _shortest_s(load: GpuLoad, cluster: Cluster) -> Floats:
-    """Return how long each job takes at least."""
+    """Return the shortest duration of each job, in seconds."""
     with np.errstate(divide="ignore"):
         return np.asarray(load.jobs["work"] / _rates(load, cluster).max(axis=1))
 
@@ -71,8 +71,8 @@ def _share_s(load: GpuLoad, cluster: Cluster) -> Floats:
     return max(counted, key=lambda share_s: float(share_s.sum()))
 
 
-def _alone_on_one(arrival_s: Floats, length_s: Floats, *, by_remaining: bool) -> tuple[Floats, Floats]:
-    """Return when each job ends, and the mean date of its work, on a machine that runs one job at a time.
+def _single_machine_schedule(arrival_s: Floats, length_s: Floats, *, by_remaining: bool) -> tuple[Floats, Floats]:
+    """Return the end of each job, and the mean date of its work, on a machine that runs one job at a time.
 
     The one with the least work goes first, with the least that remains if ``by_remaining``, at any time.
     """

@@ -48,11 +48,11 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         return arguments.get("compatibility") is not None
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better."""
+        """Return the objective, where less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
     def unplayable(self, arguments: Mapping[str, Any], machine: Cluster | None = None) -> str | None:
-        """Return why its models are not played beside policies: the original's world is another one."""
+        """Return why its models are not played beside policies: the original's rules are others."""
         del machine
         if self.is_compatible(arguments):
             return "compatibility 'drl-gpu' starts at most one job in a second, so that its world is not the policies'"
@@ -114,7 +114,7 @@ class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Inde
         return GpuIndexPlayer(machine=machine, load=load, rules=rules, objective=self.objective(arguments)[0])
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
-        """Return what is weighed, and where evolution begins."""
+        """Return the names of the weights, and the start of evolution."""
         del arguments
         from hdrl.settings.gpu.policies.weights import NAMES, SIGMA, start_weights
 

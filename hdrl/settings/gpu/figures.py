@@ -1,4 +1,4 @@
-"""What can be drawn of runs on GPU clusters: what can be drawn of all tables, and which job had which GPUs when."""
+"""Figures of runs on GPU clusters: those of all tables, and the GPUs of each job over time."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ N_COLOURS = 8
 """Colours of jobs; every eighth job has the same."""
 
 N_BINS = 20
-"""Stretches of arrival dates of which a mean is drawn."""
+"""Number of bins of arrival dates; a mean is drawn of each."""
 
 MOST_IN = 12.0
 """Height of a chart in inches at most."""
 
 
 GROUPS = {"priority": "priority", "user": "user_id", "gpus": "gpus"}
-"""What groups of jobs have in common, and its column in the job log."""
+"""Groupings of jobs: each name with its column in the job log."""
 
 JOB_TIMES = {"jct_s": ("jct", "job completion time (s)"), "wait_s": ("wait_time", "time without GPUs (s)")}
 """Times of jobs: their columns in the job log, and words."""
@@ -75,7 +75,7 @@ class GpuView(View):
 
 
 def gantt(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
-    """Draw which job had which GPUs when, a row for each GPU and a part for each run.
+    """Draw the GPUs of each job over time, a row for each GPU and a part for each run.
 
     Neighbouring jobs have different colours. A job that was preempted has several rectangles of its colour.
     """
@@ -109,7 +109,7 @@ def gantt(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] 
 
 
 def jct_cdf(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
-    """Draw which share of the finished jobs was done within which time of their arrival."""
+    """Draw the cumulative distribution of the completion times of finished jobs."""
     values = [_jct_s(run) for run in runs]
     return distribution(
         runs, values, quantity="job completion time (s)", items="finished jobs", positions=positions, ax=ax
@@ -117,7 +117,7 @@ def jct_cdf(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int
 
 
 def wait_cdf(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
-    """Draw which share of the finished jobs was without GPUs for how long, pauses included."""
+    """Draw the cumulative distribution of the time that finished jobs spent without GPUs, pauses included."""
     values = [_wait_s(run) for run in runs]
     return distribution(
         runs, values, quantity="time without GPUs (s)", items="finished jobs", positions=positions, ax=ax
@@ -164,7 +164,7 @@ def groups(
     of: str = "jct_s",
     positions: Sequence[int] | None = None,
 ) -> Any:
-    """Draw how long finished jobs took: a box for each priority, user or number of GPUs.
+    """Draw the times of finished jobs: a box for each priority, user or number of GPUs.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def groups(
 def utilization(
     runs: Sequence[GpuRun], ax: Any = None, *, of: str = "gpus", positions: Sequence[int] | None = None
 ) -> Any:
-    """Draw which share of the GPUs, or of their FLOPS, jobs hold over time."""
+    """Draw the share of the GPUs, or of their FLOPS, that jobs hold over time."""
     steps = [_share_held(run, is_weighted=of == "flops") for run in runs]
     words = "share of the FLOPS in use" if of == "flops" else "share of the GPUs in use"
     return over_time(

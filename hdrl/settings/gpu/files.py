@@ -1,4 +1,4 @@
-"""What a run folder holds: tables of all settings, the job log and the tables by priority."""
+"""Files of a run folder: tables of all settings, the job log and the tables by priority."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _write_jobs(trace: TaskTrace, folder: Path) -> None:
 
 
 def _write_gpus(trace: TaskTrace, folder: Path) -> None:
-    """Write what each GPU is: ``stays.csv`` names them by their numbers."""
+    """Write node, type and speed of each GPU: ``stays.csv`` names GPUs by their numbers."""
     cluster = trace.machine
     nodes = cluster.node_of_gpu  # type: ignore[attr-defined]
     kinds, types = cluster.type_of_gpu, cluster.types  # type: ignore[attr-defined]
@@ -58,7 +58,7 @@ def _write_gpus(trace: TaskTrace, folder: Path) -> None:
 
 
 def _write_priorities(trace: TaskTrace, folder: Path) -> None:
-    """Write how long finished jobs of each priority took."""
+    """Write the completion times of finished jobs by priority."""
     priority = trace.load.jobs["priority"]  # type: ignore[attr-defined]
     finished = is_finished(trace.tasks["state"])
     jct_s = trace.tasks["end_s"] - trace.tasks["release_s"]
@@ -94,4 +94,4 @@ FILES = (
     TraceFile((PRIORITY_FILE,), _write_priorities, "completion times by priority"),
     TraceFile((VALUES_FILE,), write_values, "granted budgets and values of jobs that adapt", is_of_few=True),
 )
-"""What a run folder holds of a Trace."""
+"""Files of a run folder that are written from a Trace."""

@@ -10,7 +10,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.settings.gpu.options import RuleOptions
 
 POISSON, GAVEL, TRACE = "poisson", "gavel", "a trace"
-"""What a workload can be: a generator, or the file of a trace."""
+"""Sources of a workload: a generator, or the file of a trace."""
 
 _OF_LOADS: Mapping[str, Set[str]] = MappingProxyType(
     {
@@ -33,7 +33,7 @@ _NOT_IN_ROUNDS = ("restart_s", "checkpoint_s", "node_order", "tie")
 
 
 def kind_of(workload: str) -> str:
-    """Return what a workload is: `POISSON`, `GAVEL` or `TRACE`."""
+    """Return the kind of a workload: `POISSON`, `GAVEL` or `TRACE`."""
     return workload if workload in (POISSON, GAVEL) else TRACE
 
 
@@ -43,7 +43,7 @@ def check_load_options(options: Any, kinds: Iterable[str]) -> None:
     Parameters
     ----------
     kinds
-        What its workloads are, see `kind_of`; none if a comparison generates all loads.
+        Kinds of its workloads, see `kind_of`; none if a comparison generates all loads.
 
     Raises
     ------

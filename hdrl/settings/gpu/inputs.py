@@ -22,11 +22,11 @@ GENERATORS = (POISSON, GAVEL)
 """Workloads that are generated."""
 
 N_GENERATED = 1000
-"""How many jobs are generated unless ``nb_jobs`` says so."""
+"""Number of generated jobs unless ``nb_jobs`` is set."""
 
 
 def poisson_model(options: AnyLoadOptions) -> Poisson:
-    """Return what generated jobs are like."""
+    """Return the model of generated jobs."""
     values = options.poisson.model_dump()
     values["priorities"] = tuple(values["priorities"])
     return Poisson(**values, speeds=options.speeds or "flops")

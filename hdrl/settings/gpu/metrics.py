@@ -66,7 +66,7 @@ _OF_VALUES: Mapping[str, MetricInfo] = {
         hides_zero=True,
     ),
 }
-"""What jobs that adapt are worth."""
+"""Metrics of the values of jobs that adapt."""
 
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
     {
@@ -132,7 +132,7 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
 
 
 def _worth(trace: TaskTrace) -> dict[str, float]:
-    """Return what jobs that adapt are worth; NaN where they do not."""
+    """Return the values of jobs that adapt; NaN where they do not."""
     if not isinstance(trace, OutcomeTrace):
         return dict.fromkeys(_OF_VALUES, math.nan)
     found = trace.outcomes

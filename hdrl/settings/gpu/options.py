@@ -32,7 +32,7 @@ class RuleOptions(Block):
         default="file", description="In which order nodes are looked at."
     )
     tie: Literal["first", "last", "random"] = Field(
-        default="first", description="Which of equally good nodes is taken, in the order of nodes."
+        default="first", description="Choice among equally good nodes, in the order of nodes."
     )
     levels: list[Positive] = Field(
         default_factory=lambda: [3250.0, 7200.0, 18000.0],
@@ -82,8 +82,8 @@ class AdaptingOptions(Block):
     values: PathText = Field(description="Values of jobs: a JSON file of hdrl adaptation values.")
     deadline: Annotated[float, Field(gt=0, le=1e6)] = Field(
         default=2.0,
-        description="When a job is ended at the latest: this many times its budget after its arrival. Its budget is how"
-        " long it takes at the mean speed of GPUs.",
+        description="Latest end of a job: this many times its budget after its arrival. Its budget is its duration at"
+        " the mean speed of GPUs.",
     )
 
 
@@ -95,8 +95,7 @@ class AnyLoadOptions(Block):
     form: str = Field(default="auto", description="Format of a trace; auto: by its first line.")
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="What columns are called in a table of one's own, by the names of its format: "
-        '{"gpus": "alloc_gpu"}.',
+        description='Names of columns in a table of one\'s own, by the names of its format: {"gpus": "alloc_gpu"}.',
     )
     throughputs: PathText | None = Field(
         default=None,
@@ -132,7 +131,7 @@ class GpuLoadOptions(AnyLoadOptions):
 
 
 class SweepLoadOptions(AnyLoadOptions):
-    """How the workloads of a comparison become jobs."""
+    """Options that turn the workloads of a comparison into jobs."""
 
     offered: Offered | Annotated[list[Offered], Field(min_length=1)] | None = Field(
         default=None,

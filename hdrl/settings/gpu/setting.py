@@ -93,7 +93,7 @@ class GpuInputs(
         return [load.name for load in loads if np.isnan(load.jobs["requested_s"]).all()]
 
     def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
-        """Return what readers must know: faults of traces, loads that no scheduler can serve, or that need none."""
+        """Return cautions for readers: faults of traces, loads that no scheduler can serve, or that need none."""
         found = []
         advice = "so that it says little about schedulers; load.offered stretches it"
         for load in loads:

@@ -36,7 +36,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         return {} if is_one else {"n_depths": load.model.n_kernels[1]}
 
     def configurations(self, load: PipelineLoad) -> tuple[int, ...]:
-        """Return where sets, or periods, that follow each other begin."""
+        """Return the first items of successive sets, or periods."""
         found: tuple[int, ...] = load.first_items
         return found
 
@@ -68,7 +68,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         return tuple(f"{kind}+{depth}" for kind in ("cpu", "gpu") for depth in range(n_depths))
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better, whatever is rewarded on the way."""
+        """Return the objective, where less is better, whatever the rewards on the way are."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
     def unplayable(self, arguments: Mapping[str, Any], machine: Units | None = None) -> str | None:
@@ -127,7 +127,7 @@ class PipelinesIndexSpec(
         return PipelinesIndexPlayer(machine=machine, load=load, objective=self.objective(arguments)[0])
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
-        """Return what is weighed, and where evolution begins."""
+        """Return the names of the weights, and the start of evolution."""
         del arguments
         from hdrl.settings.pipelines.simulation.index import NAMES, SIGMA, start_weights
 

@@ -17,19 +17,19 @@ from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 WIDTH_IN = 11.0
 
 MAX_LABELS = 200
-"""How many runs are labelled at most."""
+"""Largest number of runs that get labels."""
 
 MOST_PIPELINES = 24
-"""How many pipelines have a row or a bar of their own at most."""
+"""Largest number of pipelines that get a row or a bar of their own."""
 
 MOST_UPRIGHT = 9
-"""How many names stand beside each other without being turned."""
+"""Largest number of names that are drawn side by side without rotation."""
 
 Runs = PipelineTrace | PipelineRun | Sequence[PipelineTrace | PipelineRun]
 
 
 def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, positions: Sequence[int] = ()) -> Canvas:
-    """Draw what ran on which unit, and below it releases and deadlines of every pipeline; a part for each run.
+    """Draw the kernels on each unit, and below it releases and deadlines of every pipeline; a part for each run.
 
     A colour stands for a pipeline, a number in a bar for the kernels that it ran. Triangles up are releases, triangles
     down deadlines, red where they were missed; the end of an instance that was missed is a red cross. Of many
@@ -155,4 +155,4 @@ FIGURES = by_name(
         on_page=(OnPage(SUMMARY, "Deadlines missed by pipeline"),),
     ),
 )
-"""What can be drawn of runs, by name."""
+"""Figures of runs, by name."""

@@ -1,4 +1,4 @@
-"""What a run folder holds: instances and runs in whole microseconds, and rlschedsim's history."""
+"""Files of a run folder: instances and runs in whole microseconds, and rlschedsim's history."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write_history(trace: PipelineTrace, folder: Path) -> None:
 
 
 def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
+    """Read the files of `write_instances` and `write_runs`: rows by column, as text.
 
     Raise ReadError if a file is missing or of another form.
     """

@@ -36,7 +36,7 @@ def load_of(
     seed: int = 0,
     name: str = "",
 ) -> PipelineLoad:
-    """Return what a set of pipelines releases in contexts that follow each other.
+    """Return the load that a set of pipelines releases in successive contexts.
 
     ``spread`` and ``seed`` are those of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`.
     """
@@ -81,9 +81,9 @@ def generated_load(
     spread
         Of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`; 0: strictly periodic ones.
     length_us
-        How long instances are released; 0: one hyperperiod.
+        Time in which instances are released, in microseconds; 0: one hyperperiod.
     n_items
-        How many instances there are to be, instead of a length; 0: as many as come.
+        Number of instances, instead of a length; 0: as many as arrive.
     """
     found = generate(model, stream(seed, "pipelines"), f"{GENERATED}-{model.utilization:g}-{seed}")
     periods = found.configuration(0)
@@ -113,7 +113,7 @@ def generated_loads(
     spread
         Of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`; 0: strictly periodic ones.
     length_us
-        How long instances of each are released; 0: one hyperperiod.
+        Time in which instances of each are released, in microseconds; 0: one hyperperiod.
 
     Raises
     ------

@@ -43,22 +43,22 @@ class Units:
 
     @property
     def n_units(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return len(self.kinds)
 
     @property
     def n_ecus(self) -> int:
-        """How many ECUs there are."""
+        """Number of ECUs."""
         return max(self.ecus) + 1
 
     @property
     def unit_kinds(self) -> Mapping[str, int]:
-        """How many units there are of each kind."""
+        """Number of units of each kind."""
         return {name: self.kinds.count(kind) for kind, name in enumerate(KINDS) if kind in self.kinds}
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each unit is called in pictures and tables: ``cpu0``, or ``ecu1.gpu0`` where there are several ECUs."""
+        """Names of units in pictures and tables: ``cpu0``, or ``ecu1.gpu0`` where there are several ECUs."""
         labels, seen = [], dict[tuple[int, int], int]()
         for kind, ecu in zip(self.kinds, self.ecus, strict=True):
             number = seen[kind, ecu] = seen.get((kind, ecu), -1) + 1

@@ -98,7 +98,7 @@ def wilson(n_hits: int, n: int, z: float = 1.959963984540054) -> tuple[float, fl
 
 
 def mk_violations(trace: PipelineTrace, m: int = MK[0], k: int = MK[1]) -> int:
-    """Return how many runs of ``k`` consecutive instances of a pipeline have fewer than ``m`` that were met."""
+    """Return the number of runs of ``k`` consecutive instances of a pipeline with fewer than ``m`` that were met."""
     n = 0
     for number in range(len(trace.load.pipelines)):
         met = ~trace.is_missed[trace.load.instances["pipeline"] == number]

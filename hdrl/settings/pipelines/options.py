@@ -47,7 +47,7 @@ class ContextOptions(Block):
 
 
 class ModelOptions(Block):
-    """What generated pipelines are like, see `hdrl.settings.pipelines.loads.generate.Model`."""
+    """Options for generated pipelines, see `hdrl.settings.pipelines.loads.generate.Model`."""
 
     n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="Number of pipelines.")
     utilization: Utilization = Field(

@@ -21,11 +21,11 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What pictures show of a run."""
+    """Data of a run for figures."""
 
     name: str
-    policy: str | None  # who decided; ``None`` if unknown
-    units: tuple[str, ...]  # what units are called
+    policy: str | None  # policy that decided; ``None`` if unknown
+    units: tuple[str, ...]  # names of the units
     pipelines: tuple[str, ...]
     # of each instance: its pipeline and dates
     pipeline: IntArray
@@ -38,7 +38,7 @@ class PipelineRun:
     run_unit: IntArray
     run_start_us: IntArray
     run_end_us: IntArray
-    run_kernels: tuple[str, ...]  # which kernels it was: ``"0-1-2"``
+    run_kernels: tuple[str, ...]  # kernels of the run: ``"0-1-2"``
 
     @property
     def span_s(self) -> tuple[float, float]:
@@ -114,7 +114,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
 
 
 def schedule_of(run: PipelineRun) -> ScheduleChart:
-    """Return which kernels had which units when."""
+    """Return the kernels on each unit over time."""
     late_s = np.maximum(run.end_us - run.deadline_us, 0)[run.run_instance] / 1e6
     owners = run.pipeline[run.run_instance]
     n = len(run.run_instance)

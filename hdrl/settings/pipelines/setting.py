@@ -132,7 +132,7 @@ class PipelineView(View):
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
+        """Figures of its runs, by name."""
         from hdrl.settings.pipelines.figures import FIGURES
 
         return FIGURES

@@ -1,4 +1,4 @@
-"""What a switchback experiment shows so far, valid however often one looks."""
+"""Results of a switchback experiment so far, valid however often one looks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NO_RATIO = "a block whose number is 0"
 
 @dataclass(frozen=True, slots=True)
 class AbChoices:
-    """How the accounting is read.
+    """Choices for reading the accounting.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class AbChoices:
 
 
 def analyze_ab(plan: AbPlan, dumps: Sequence[Path], choices: AbChoices | None = None) -> dict[str, Any]:
-    """Return what the accounting shows of two policies that took turns.
+    """Return the analysis of two policies that took turns, from the accounting.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def analyze_ab(plan: AbPlan, dumps: Sequence[Path], choices: AbChoices | None = 
 
 
 def answer_of(plan: AbPlan, measured: MeasuredBlocks) -> dict[str, Any]:
-    """Return what the numbers of the blocks show, as JSON."""
+    """Return the results from the numbers of the blocks, as JSON."""
     pairs = settled_pairs(plan, measured)
     rows = {metric: _row(plan, metric, pairs, measured) for metric in dict.fromkeys((plan.metric, *TAILS, *OTHERS))}
     row = rows[plan.metric]
@@ -201,7 +201,7 @@ def _exp(value: float) -> float:
 
 
 def _looks(plan: AbPlan, pairs: Pairs) -> list[dict[str, Any]]:
-    """Return what each look showed, or some of many."""
+    """Return the result of each look, or of some of many."""
     differences, known = differences_of(pairs, plan.metric)
     if not len(differences):
         return []

@@ -32,9 +32,9 @@ NO_LIMIT = "still waiting when the block settled, without a limit"
 
 @dataclass(slots=True)
 class MeasuredBlock:
-    """What the accounting says of a block."""
+    """Measurements of a block from the accounting."""
 
-    # which block it is, and when its numbers are taken, in seconds since 1970
+    # identity of the block, and the date of its numbers, in seconds since 1970
     policy: str
     pair: int
     begin: str
@@ -62,7 +62,7 @@ class MeasuredBlocks:
     n_jobs: int
     skipped: Counter[str]  # rows that are no attempt to run a job, by reason
     left_out: dict[str, Counter[str]]  # jobs that do not count, by reason, then by policy; ``""`` outside of all blocks
-    notes: list[str]  # what was changed to make jobs of rows, a sentence each
+    notes: list[str]  # changes that made jobs of rows, a sentence each
 
 
 def read_dumps(paths: Sequence[Path], zone: str, form: str, cluster: str | None) -> Dump:

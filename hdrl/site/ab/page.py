@@ -1,4 +1,4 @@
-"""What an experiment shows, for people: as text, and as a page in the style of all reports."""
+"""Results of an experiment for people: as text, and as a page in the style of all reports."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _looks_table(answer: Mapping[str, Any]) -> PageTable:
         )
         for one in answer["looks"]
     ]
-    return PageTable(f"What each look showed of the {metric_words(answer['metric'])}", "date", columns, rows)
+    return PageTable(f"Looks at the {metric_words(answer['metric'])}", "date", columns, rows)
 
 
 def _counts_table(answer: Mapping[str, Any]) -> PageTable:
@@ -149,7 +149,7 @@ def _counts_table(answer: Mapping[str, Any]) -> PageTable:
     for reason, n in answer["pairs_left_out"].items():
         rows.append(Row(f"pairs left out: {reason}", [Cell(f"{n:,}"), Cell(), Cell()]))
     columns = [PageColumn("number"), *(PageColumn(f"under {name}") for name in policies)]
-    return PageTable("What was read, and what does not count", "what", columns, rows)
+    return PageTable("Counted and excluded jobs", "count", columns, rows)
 
 
 def _blocks_table(answer: Mapping[str, Any]) -> PageTable:
@@ -174,7 +174,7 @@ def _blocks_table(answer: Mapping[str, Any]) -> PageTable:
         )
         for one in answer["blocks"]
     ]
-    return PageTable("The blocks of the plan", "begin", columns, rows)
+    return PageTable("Blocks of the plan", "begin", columns, rows)
 
 
 def _picture(answer: Mapping[str, Any]) -> Chart | None:
@@ -204,7 +204,7 @@ def _picture(answer: Mapping[str, Any]) -> Chart | None:
 
 
 def plan_lines(plan: Mapping[str, Any], outlook: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a plan and its outlook say, as text."""
+    """Yield the lines of a plan and its outlook, as text."""
     baseline, candidate = plan["policies"]
     blocks = plan["blocks"]
     yield f"{candidate} against {baseline}: {len(blocks)} blocks from {blocks[0]['begin']} to {blocks[-1]['end']}"

@@ -44,7 +44,7 @@ class PlannedBlock(Block):
 
     begin: Text = Field(description="Its first second, ISO 8601 with the zone.")
     end: Text = Field(description="The second after its last one.")
-    policy: Text = Field(description="Which policy schedules.")
+    policy: Text = Field(description="Policy that schedules.")
     pair: Annotated[int, Field(ge=1)] = Field(description="Number of its pair.")
 
     @property
@@ -54,7 +54,7 @@ class PlannedBlock(Block):
 
 
 class AbPlan(Block):
-    """What the file of a plan says."""
+    """Contents of the file of a plan."""
 
     policies: Annotated[list[Text], Field(min_length=2, max_length=2)] = Field(
         description="The two policies; ratios refer to the first."
@@ -106,7 +106,7 @@ METRICS: Mapping[str, MetricInfo] = DISTRIBUTIONS
 
 @dataclass(frozen=True, slots=True)
 class PlanChoices:
-    """What a plan is to be.
+    """Choices for a plan.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class PlanChoices:
     wash_out_s, settle_s
         As of an `AbPlan`; ``None``: a quarter of a block.
     pairing
-        Which blocks make a pair.
+        Pairing of the blocks.
     metric, confidence, zone, seed
         As of an `AbPlan`.
     """
@@ -206,7 +206,7 @@ def days_of_round(pairing: Pairing, block_days: int) -> tuple[int, int]:
 
 
 def _midnights(choices: PlanChoices) -> list[str]:
-    """Return where blocks begin, and where the last one ends: midnights of the zone, whatever its clocks do."""
+    """Return the beginnings of the blocks, and the end of the last: midnights of the zone, whatever clocks do."""
     zone = find_zone(choices.zone) or UTC
     n_blocks = choices.n_days // choices.block_days
     try:

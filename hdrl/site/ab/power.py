@@ -1,4 +1,4 @@
-"""How many days an experiment needs, from how much days differ in a log of the site, or in a generated one."""
+"""Days that an experiment needs, by the differences between days in a log of the site, or in a generated one."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class History:
     eligible_s: FloatArray
     wait_s: FloatArray
     run_s: FloatArray
-    name: str  # where they come from
+    name: str  # source of the history
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What an experiment needs."""
+    """Needs of an experiment."""
 
     # by which metric, with which pairs
     metric: str
     pairing: Pairing
-    # how many pairs of the log there were, and the standard deviation of the logarithm of their ratios
+    # number of pairs of the log, and the standard deviation of the logarithm of their ratios
     n_pairs: int
     sd: float
     days: float  # days until four of five experiments show the gain; infinite beyond `MOST_PAIRS`
@@ -64,7 +64,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a plan can show.
+    """Statistical power of a plan.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def history_of(site: Path | None, seed: int) -> History:
 
 
 def outlook(choices: PlanChoices, history: History) -> Outlook:
-    """Return what a plan can show, by experiments that are drawn from the pairs of days of a log.
+    """Return the statistical power of a plan, by experiments that are drawn from the pairs of days of a log.
 
     Raises
     ------

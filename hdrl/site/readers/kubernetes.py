@@ -246,7 +246,7 @@ class _Objects:
 
 
 def _at(item: Any, *keys: str) -> Any:
-    """Return what stands at a place within objects, ``None`` if there is nothing."""
+    """Return the value at a place within objects, ``None`` if there is nothing."""
     for key in keys:
         if not isinstance(item, Mapping):
             return None

@@ -43,7 +43,7 @@ def flops(model: Model, shape: tuple[int, ...]) -> float:
 
 
 class JobClock(Protocol):
-    """Tells how long training takes."""
+    """Measures the time of training."""
 
     name: str
 
@@ -138,7 +138,7 @@ def device_of(clock: str, device: str | None) -> str:
     Parameters
     ----------
     device
-        What a user calls it; ``None``: ``counted``, or where the times were measured, or ``wall``.
+        A user's name of it; ``None``: ``counted``, or the device on which the times were measured, or ``wall``.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def find_clock(text: str, device: Device) -> Any:
     Parameters
     ----------
     device
-        Where jobs run; ``counted`` needs one whose operations per second are known.
+        Device of the jobs; ``counted`` needs one whose operations per second are known.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What live jobs learn: digits, made-up signals, shapes and clusters with a difficulty, and a user's CIFAR-10."""
+"""Training data of live jobs: digits, synthetic signals, shapes and clusters, and a user's CIFAR-10."""
 
 from __future__ import annotations
 

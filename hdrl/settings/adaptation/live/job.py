@@ -17,23 +17,23 @@ from hdrl.settings.adaptation.live.network import Norm, accuracy, build, carried
 from hdrl.settings.adaptation.ownmodels import read_model
 
 RateRule = Literal["reset", "epochs", "linear"]
-"""What becomes of the learning rate: ``epochs``: x 0.9 each epoch; ``reset``: the same, and back to its first value at
-each adaptation; ``linear``: falls to 0 at the end of the budget (Li et al., "Budgeted Training", ICLR 2020)."""
+"""Learning-rate schedules. ``epochs``: x 0.9 each epoch; ``reset``: the same, and back to its first value at each
+adaptation; ``linear``: falls to 0 at the end of the budget (Li et al., "Budgeted Training", ICLR 2020)."""
 
 EPOCH_FACTOR = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class JobRules:
-    """How jobs train."""
+    """Rules of a job's training."""
 
-    budget_s: float  # how long a job may train
+    budget_s: float  # training budget of a job, in seconds
     # the first learning rate of Adam, and what becomes of it
     lr: float = 0.01
     rate: RateRule = "reset"
     batch_size: int = 64  # examples of a step
-    norm: Norm = "preserving"  # how inserted normalisations begin
-    # what a decision, and what a snapshot costs
+    norm: Norm = "preserving"  # initial state of inserted normalisations
+    # costs of a decision, and of a snapshot
     decision_s: float = 0.0
     checkpoint_s: float = 0.0
 
@@ -53,7 +53,7 @@ class LiveJob:
     Attributes
     ----------
     spent_s
-        How long it has trained.
+        Time trained so far, in seconds.
     """
 
     def __init__(self, model: str, data: Data, rules: JobRules, clock: Any, seed: int) -> None:
@@ -67,7 +67,7 @@ class LiveJob:
 
     @property
     def left_s(self) -> float:
-        """How long it may still train."""
+        """Training time left, in seconds."""
         return max(0.0, self.rules.budget_s - self.spent_s)
 
     def train_until(self, spent_s: float) -> None:

@@ -30,18 +30,18 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What a table measures."""
+    """Measurements that make a table."""
 
     # see `hdrl.settings.adaptation.ownmodels.read_model` and `hdrl.settings.adaptation.live.data.read_data`
     model: str
     data: str
-    budget_s: float  # how long a job may train
-    # when it adapts first, and how long it trains between two decisions
+    budget_s: float  # training budget of a job, in seconds
+    # time of the first adaptation, and training time between two decisions
     start_s: float
     gap_s: float
-    device: str = "counted"  # what it runs on
+    device: str = "counted"  # device of the training
     clock: str = "counted"  # see `hdrl.settings.adaptation.live.clocks.find_clock`
-    n_steps: int = 3  # how often
+    n_steps: int = 3  # number of decisions
     # see `hdrl.settings.adaptation.live.job.JobRules`
     rate: str = "reset"
     norm: str = "preserving"
@@ -163,7 +163,7 @@ def is_measured(plan: TablePlan, seed: int, path: Path) -> bool:
 
 
 def measure_part(plan: TablePlan, seed: int) -> dict[str, Any]:
-    """Return what is kept of a seed: what `measure` found, and by which plan."""
+    """Return the stored record of a seed: the results of `measure`, and the plan."""
     return {**_head(plan, seed), **measure(plan, seed)}
 
 

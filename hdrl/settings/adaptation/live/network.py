@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from hdrl.settings.adaptation.models import Layer, Model, split_block
 
 Norm = Literal["preserving", "fresh"]
-"""How an inserted normalisation begins: ``preserving`` computes nothing at first, ``fresh`` normalises at once, as in
-ChamiLamelas' advisor, which changes the outputs while training by as much as the logits."""
+"""Initial state of an inserted normalisation: ``preserving`` computes nothing at first, ``fresh`` normalises at once,
+as in ChamiLamelas' advisor, which changes the outputs while training by as much as the logits."""
 
 
 class GrownNorm(nn.Module):
@@ -27,7 +27,7 @@ class GrownNorm(nn.Module):
         self.share = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what is passed on."""
+        """Return the output of the layer."""
         normalised: Tensor = self.norm(x)
         return x + self.share * (normalised - x)
 
@@ -40,7 +40,7 @@ class Network(nn.Module):
     blocks
         A sequence of layers for each block of the model.
     added
-        Which of the blocks were not there at first.
+        Blocks that were not there at first.
     """
 
     def __init__(self, model: Model) -> None:

@@ -32,7 +32,7 @@ def measure_times(model: str, data: str, machine: str, n_decisions: int, batch_s
     model, data
         See `hdrl.settings.adaptation.live.making.TablePlan`.
     n_decisions
-        How often a job may be deepened.
+        Number of decisions of a job about deepening.
 
     Returns
     -------

@@ -23,16 +23,16 @@ def widen(
     generator: torch.Generator,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> None:
-    """Copy channels or units of a block until it has as many as wanted, and divide what comes of them by their number.
+    """Copy channels or units of a block until it is wide enough, and divide their outputs by the number of copies.
 
     Adam's moments follow: the gradient of a unit that is there ``n`` times is an ``n``-th of what it was.
 
     Parameters
     ----------
     block
-        Which of its blocks now; not the last one, whose outputs are the classes.
+        Index of its block now; not the last one, whose outputs are the classes.
     width
-        How many channels or units it shall have, at least as many as now.
+        New number of channels or units, at least as many as now.
     generator
         Chooses which are copied.
 

@@ -1,4 +1,4 @@
-"""What Python calls of playing in compiled code: whole dates by a network, or one action after the other."""
+"""Python entries of compiled play: all decisions of a date by a network, or one action after the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _see(play):
 
 @jit
 def _to_choice(play):
-    """Start what is committed, show what is left, and return the stage of the choice that is due."""
+    """Start the committed jobs, show the remaining ones, and return the stage of the choice that is due."""
     if play.pool.scalars[0].n_waiting == 0:
         return rules.WAIT
     stage = rules.next_stage(play)
@@ -117,12 +117,12 @@ def act(borrowed: Borrowed[Play], action: int) -> int:
 
 
 def show(borrowed: Borrowed[Play]) -> None:
-    """Write what is seen now, whether a choice is due or not."""
+    """Write the present observation, whether a choice is due or not."""
     _ask(borrowed, SHOW)
 
 
 def warm_up(message: Callable[[str], None] | None = None) -> None:
-    """Compile what plays models if it has never been compiled here; later processes load it from the cache."""
+    """Compile the code that plays models if it has never been compiled here; later processes load it from the cache."""
     text = "compiling what plays models of JobPick (the first time only, about ten seconds)"
     compile_once(CACHE_FOLDER, "compiled", text, _decide_once, message)
 

@@ -1,4 +1,4 @@
-"""How the entry is compiled: cached after its own sources and those of the rooms that it takes from."""
+"""Compilation of the entry, with a cache that depends on its own sources and those of the packages that it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model sees, which actions are legal, and what picks start, on a machine of any kind.
+"""Observations, legal actions, and the jobs that picks start, on a machine of any kind.
 
 All decisions of one date are made in one go, so that a reservation is good until the last of them; only RLScheduler's
 date for the chosen job holds from one message to the next.
@@ -121,7 +121,7 @@ def _start_if_it_fits(play, job):
 
 @jit
 def next_stage(play):
-    """Start what is committed; return what is to be decided then: ``CHOOSE``, ``OVERTAKE`` or `WAIT`."""
+    """Start the committed job; return the stage of the next decision: ``CHOOSE``, ``OVERTAKE`` or `WAIT`."""
     pool, s = play.pool, play.pool.scalars[0]
     if s.chosen != NO_JOB:
         if not _start_if_it_fits(play, play.pick.job_at[s.chosen]):
@@ -231,7 +231,7 @@ def hold(play, row):
 
 @jit
 def _write_expected(play):
-    """Write when running jobs are expected to end."""
+    """Write the expected ends of running jobs."""
     state, pool = play.kernel, play.pool
     for i in range(state.scalars[0].n_expected):
         job = state.expected[i]
@@ -241,7 +241,7 @@ def _write_expected(play):
 
 @jit
 def _write_predictions(play):
-    """Write what the kernel predicts of waiting jobs."""
+    """Write the kernel's predictions for waiting jobs."""
     state, pool = play.kernel, play.pool
     for i in range(state.scalars[0].n_queue):
         source = state.predictions[state.queue[i]]
@@ -266,7 +266,7 @@ def show(play):
 
 @jit
 def write_legal(play, stage):
-    """Write which actions are legal; return whether any is that picks a job."""
+    """Write the legal actions; return whether one of them picks a job."""
     pool, legal = play.pool, play.pick.legal
     settings = pool.settings[0]
     legal[:] = 0

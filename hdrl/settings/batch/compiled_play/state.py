@@ -1,4 +1,4 @@
-"""What a model that plays in compiled code holds: the kernel's arrays, a pool's for what is seen, and its own."""
+"""State of a model that plays in compiled code: the kernel's arrays, a pool's for observations, and its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Pick(NamedTuple):
     place_of: Annotated[Ints, shared(np.int32, "n_jobs")]
     job_at: Annotated[Ints, shared(np.int32, "n_jobs")]
     held: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # of each job, the date at which it was held last
-    legal: Annotated[NDArray[np.int8], own(np.int8, "n_legal")]  # which actions are legal
+    legal: Annotated[NDArray[np.int8], own(np.int8, "n_legal")]  # mask of the legal actions
     actions: Annotated[Ints, own(np.int32, "n_taken")]  # those of this date
     # The network, as `hdrl.compiled.dense` wants it; the layer behind it, and what that begins with
     widths: Annotated[NDArray[np.int64], shared(np.int64, "n_widths")]
@@ -60,8 +60,8 @@ class Pick(NamedTuple):
     units: Annotated[Singles, own(np.float32, "n_units", "block")]
     line: Annotated[Singles, own(np.float32, "n_line")]  # where all numbers pass together, as `hdrl.compiled.onerow`
     active: Annotated[Ints, scratch(np.int32, "n_line")]
-    rows: Annotated[Ints, scratch(np.int32, "block")]  # which rows of the observation pass in a block
-    worths: Annotated[Singles, scratch(np.float32, "n_legal")]  # what each action is worth
+    rows: Annotated[Ints, scratch(np.int32, "block")]  # rows of the observation that pass in a block
+    worths: Annotated[Singles, scratch(np.float32, "n_legal")]  # value of each action
 
 
 class Play(NamedTuple):

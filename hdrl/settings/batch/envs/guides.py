@@ -33,7 +33,7 @@ class Guides:
         self._best: dict[Window, int] = {}
 
     def actions(self, windows: Sequence[Window]) -> NDArray[np.int64]:
-        """Return what the best policy of each row would do now, shape ``(n_envs,)``."""
+        """Return the action of the best policy of each row now, shape ``(n_envs,)``."""
         if len(self._numbers) == 1:
             return self._choices(0)
         self._judge(list(dict.fromkeys(window for window in windows if window not in self._best)))

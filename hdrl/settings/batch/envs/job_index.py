@@ -67,7 +67,7 @@ class JobIndexVectorEnv(IndexVectorEnv):
     objective
         A name of `OBJECTIVES`; less is better.
     tail
-        What the 99th percentile of waiting times counts beside the objective; 0: nothing.
+        Weight of the 99th percentile of waiting times beside the objective; 0: none.
     reference
         ``"best"``, or the policy that the ratio refers to.
     form, gate, predictor, backfilling, core_selection
@@ -75,7 +75,7 @@ class JobIndexVectorEnv(IndexVectorEnv):
     autoreset_mode
         ``NEXT_STEP`` or ``SAME_STEP``.
     n_threads
-        How many threads simulate; ``None``: one for each core. Results do not depend on it.
+        Number of threads that simulate; ``None``: one for each core. Results do not depend on it.
 
     Raises
     ------

@@ -38,7 +38,7 @@ DEFAULT_N_JOBS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickEpisodes(EpisodeArguments):
-    """Which jobs an episode holds, and which windows are drawn."""
+    """Arguments that select the jobs of an episode, and the windows that are drawn."""
 
     n_jobs: Length = DEFAULT_N_JOBS
     keeps: Sequence[Any] | None = None
@@ -102,9 +102,9 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     Parameters
     ----------
     source, episodes, choices, stepping
-        What follows, in groups; `of` takes all by their names.
+        The following arguments, in groups; `of` takes all by their names.
     reading
-        How logs become jobs, see `workload.workload_from_swf`; `of` takes that by name, too.
+        Choices for reading logs, see `workload.workload_from_swf`; `of` takes that by name, too.
     workload
         A workload, a file, the name of a shipped one, or several of these; ``None``: 4,096 jobs of the
         Lublin-Feitelson model.
@@ -115,13 +115,13 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     n_jobs
         Jobs of an episode; ``"all"``: all of the part.
     start, part
-        Which windows of the workload, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the workload, see `hdrl.envs.episodes.plan_episodes`.
     commitment
         ``"block"``: the picked job is the next to start; if it does not fit, time passes until it does, without
         further decisions. ``"repick"`` (the default): it is the first of the queue until the next event, then another
         may be picked: the agent is the priority function of EASY.
     backfilling
-        Which jobs may overtake a picked job that does not fit: ``"none"``; ``"easy"`` (the default), ``"easy_sjbf"``:
+        Jobs that may overtake a picked job that does not fit: ``"none"``; ``"easy"`` (the default), ``"easy_sjbf"``:
         those that do not delay it, tried in the order of submission or of requested time; ``"easy_priority"``: of
         those, the agent picks (only they are legal then); ``"rlscheduler"``: RLScheduler's rule, with ``"block"`` only.
     objective
@@ -146,15 +146,15 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         Whether each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
         the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
-        What predicts run times where features use predictions: a name of `hdrl.batch.PREDICTORS` that learns from
-        ended jobs. Windows of a log begin with what was known of earlier jobs by then.
+        Predictor of run times where features use predictions: a name of `hdrl.batch.PREDICTORS` that learns from ended
+        jobs. Windows of a log begin with what was known of earlier jobs by then.
     scaled_columns
         Whether columns 1 to 6 say anything; otherwise all are 1.
     scales
-        What columns 1 and 3 to 6 and ``log_requested_time`` are scaled by: ``"fixed"`` (the default), constants, so
-        that what is seen of a job depends on no other one; ``"largest"`` (the default of the compatibility mode, and
-        how models of older versions see), the largest values of all jobs of ``workload`` and ``more_logs``, those
-        included that are still to come: the same job looks different in another workload or window.
+        Scales of columns 1 and 3 to 6 and of ``log_requested_time``: ``"fixed"`` (the default), constants, so that what
+        is seen of a job depends on no other one; ``"largest"`` (the default of the compatibility mode, and how models
+        of older versions see), the largest values of all jobs of ``workload`` and ``more_logs``, those included that
+        are still to come: the same job looks different in another workload or window.
     more_logs
         Further logs that windows are drawn from as well, each on as many identical processors as its header says, and
         from the same shares of its jobs as ``part`` is of the first one.
@@ -302,7 +302,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
     def trace(self, row: int = 0) -> Trace:
-        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+        """Return the trace of the last episode of a row that has ended, for metrics, pictures and reports.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         )
 
     def guide_actions(self) -> NDArray[np.int64]:
-        """Return what the policy ``guide`` would do now in each row, shape ``(num_envs,)``; 0 after an end.
+        """Return the action of the policy ``guide`` in each row now, shape ``(num_envs,)``; 0 after an end.
 
         Of several policies, it is in each row that which is best in the jobs of its episode.
 

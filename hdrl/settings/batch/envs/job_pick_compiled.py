@@ -16,7 +16,7 @@ from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 
 def rule_of(options: JobPickOptions) -> PolicyRule:
-    """Return what the kernel has to predict for an agent to see."""
+    """Return the rule for the predictions that an agent sees."""
     return PolicyRule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
 
 
@@ -46,7 +46,7 @@ class CompiledPicks:
         return act(self._playing, action)
 
     def show_end(self) -> None:
-        """Write what is seen when the simulation has ended."""
+        """Write the observation after the end of the simulation."""
         show(self._playing)
 
     @property

@@ -1,4 +1,4 @@
-"""What makes ``hdrl/JobPick-v0``: the environment of today, by ``compatibility`` that of a dissertation.
+"""Constructors of ``hdrl/JobPick-v0``: the current environment, by ``compatibility`` that of a dissertation.
 
 On a machine with the rules of a site, it is that of `envs.site_pick`.
 """

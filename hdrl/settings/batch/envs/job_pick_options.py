@@ -29,17 +29,17 @@ OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.it
 """The objectives of `envs.rewards` that a pool knows, by the names of their metrics."""
 
 REPORTED = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
-"""What ``info["results"]`` holds at every end; others are there if they are rewarded."""
+"""Metrics in ``info["results"]`` at every end; others are there if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
-"""What choosing a job means, see `identical_cores.engine`."""
+"""Effects of choosing a job, see `identical_cores.engine`."""
 
 BACKFILLINGS: dict[str, int] = {
     "none": kernel_codes.NO_BACKFILLING,
     **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
     "rlscheduler": kernel_codes.STRICT_FCFS,
 }
-"""Who may overtake a job that does not fit, see `identical_cores.engine`."""
+"""Jobs that may overtake one that does not fit, see `identical_cores.engine`."""
 
 SHAPED = "shaped"
 """The reward of each step that is what it adds to the objective."""
@@ -48,7 +48,7 @@ RELATIVE = "relative"
 """The reward that compares an episode with what a fixed priority makes of it."""
 
 REWARDS: dict[str, bool] = {"end": False, SHAPED: True, RELATIVE: False}
-"""When rewards are given, and whether each step gets what it adds."""
+"""Dates of rewards, and whether each step gets what it adds."""
 
 FEATURES: dict[str, tuple[int, ...]] = {
     "free_processors": (codes.FREE_PROCESSORS,),
@@ -88,7 +88,7 @@ LARGEST = "largest"
 """The scales that are the largest values of the jobs at hand, those included that are still to come."""
 
 SCALES: dict[str, bool] = {FIXED: False, LARGEST: True}
-"""What columns are scaled by, and whether that is the largest values."""
+"""Scales of the columns, and whether they are the largest values."""
 
 SKIP = "skip"
 """The extra action that starts nothing."""
@@ -97,7 +97,7 @@ ORDER_KEYS = frozenset(PRIORITIES.values())
 """Job keys of the policies to imitate."""
 
 DEFAULT_PREDICTOR = "geo"
-"""What predicts run times unless chosen."""
+"""Default predictor of run times."""
 
 COMPATIBILITY = "rlscheduler"
 """The compatibility mode."""
@@ -110,7 +110,7 @@ INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": ke
 
 
 def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
-    """Return what a name stands for."""
+    """Return the value of a name."""
     if not isinstance(name, str) or name not in numbers:
         raise OptionsError(f"{what} is {name!r}; {suggest(str(name), numbers)}")
     return numbers[name]
@@ -118,7 +118,7 @@ def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class JobPickOptions:
-    """What is decided, and what is seen: `envs.job_pick.JobPickVectorEnv` describes it; all of it is chosen."""
+    """Decisions and observations, all of them chosen: `envs.job_pick.JobPickVectorEnv` describes them."""
 
     commitment: str
     backfilling: str
@@ -138,7 +138,7 @@ class JobPickOptions:
 
     @property
     def predicts(self) -> bool:
-        """Whether run times are predicted."""
+        """True if run times are predicted."""
         return not PREDICTED.isdisjoint(self.features) or any(map(_predicts, self.guides))
 
     @property

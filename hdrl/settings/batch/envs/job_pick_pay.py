@@ -1,4 +1,4 @@
-"""What picks are paid beyond what compiled code pays: custom objectives, and relative rewards."""
+"""Rewards of picks beyond those of compiled code: custom objectives, and relative rewards."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class PickPay:
         self.unused = frozenset(LARGEST) - {options.objective.metric} if self._own is None else frozenset()
 
     def begin(self, row: int) -> None:
-        """Forget what has been paid, at the beginning of an episode."""
+        """Reset the paid rewards, at the beginning of an episode."""
         if self._own is not None:
             self._own.value[row] = 0.0
 
     def arrays(self) -> StateDict:
-        """Return what is to be saved, by name."""
+        """Return the arrays to save, by name."""
         return {} if self._own is None else {"own_value": self._own.value}
 
     def named(self, values: FloatArray, rows: NDArray[np.int64]) -> dict[str, FloatArray]:
@@ -54,13 +54,13 @@ class PickPay:
         return {"objective": own, **named}
 
     def episode_info(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
-        """Return what the info holds at the end of episodes."""
+        """Return the info at the end of episodes."""
         named = self.named(values, np.flatnonzero(ended))
         names = ("objective", *REPORTED, self._objective.metric)
         return {name: named[name] for name in dict.fromkeys(names) if name in named}
 
     def due(self, chosen: BoolArray, ended: BoolArray) -> BoolArray | None:
-        """Return which rows a user's own objective is to be paid in now; ``None`` if in none."""
+        """Return the mask of the rows in which a user's own objective is to be paid now; ``None`` if there are none."""
         if self._own is None:
             return None
         paid = chosen if self._reward == SHAPED else chosen & ended

@@ -35,7 +35,7 @@ from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 
 CORE_SELECTION = "high_gflops"
-"""Which free cores a picked job gets unless chosen: the fastest ones."""
+"""Default core selection of a picked job: the fastest free cores."""
 
 
 def check_can_play(compatibility: str | None) -> None:
@@ -58,7 +58,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     Parameters
     ----------
     core_selection
-        Which free cores a picked job gets: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
+        Core selection of a picked job: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
     compatibility
@@ -171,11 +171,11 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
     @property
     def n_free(self) -> int:
-        """How many cores are free."""
+        """Number of free cores."""
         return int(self._now.kernel.scalars["n_free_cores"][0])
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are legal now, shape ``(n_actions,)``."""
+        """Return the mask of legal actions, shape ``(n_actions,)``."""
         return np.not_equal(self._mask, 0)
 
     def trace(self) -> Trace:
@@ -216,7 +216,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         return self._episode.picks.play
 
     def row_mask(self) -> NDArray[np.bool_]:
-        """Return which rows hold a job now, shape ``(n_rows,)``."""
+        """Return the mask of the rows that hold a job, shape ``(n_rows,)``."""
         return np.arange(self.layout.n_rows) < int(self._now.pool.scalars["n_shown"][0])
 
     def _masks(self) -> Info:
@@ -239,7 +239,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         return self._episode
 
     def _observation(self, episode: _Episode) -> NDArray[np.float32]:
-        """Return what the agent sees, and write which actions are legal; keep the trace of an episode that is over."""
+        """Return the observation, and write the mask; keep the trace of an episode that is over."""
         play = episode.picks.play
         self._mask[:] = play.pick.legal
         if episode.is_over:

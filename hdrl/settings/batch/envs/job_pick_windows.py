@@ -113,7 +113,7 @@ class JobPickPools:
         return pool
 
     def set_window(self, pool: OrderState, row: int, window: Window) -> None:
-        """Say which window an environment of a pool begins next."""
+        """Set the next window of an environment of a pool."""
         first = self._inputs.first_jobs[window.workload] + window.start
         set_episode(pool, row, first, window.n_jobs, self._inputs.platforms[window.workload].n_cores)
         if self._past is not None and pool.groups.size:

@@ -54,7 +54,7 @@ class PoolInputs:
 
     @property
     def n_procs(self) -> NDArray[np.int64]:
-        """How many processors the machine of each job has."""
+        """Number of processors of the machine of each job."""
         sizes = [one.n_jobs for one in self.workloads]
         return np.repeat([one.n_cores for one in self.platforms], sizes).astype(np.int64)
 
@@ -81,7 +81,7 @@ class PoolInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSource:
-    """From where the machine and the jobs of a pool come, see `envs.job_pick.JobPickVectorEnv`."""
+    """Source of the machine and the jobs of a pool, see `envs.job_pick.JobPickVectorEnv`."""
 
     workload: WorkloadLike | Sequence[WorkloadLike] | None = None
     platform: Platform | str | Path | None = None
@@ -150,7 +150,7 @@ def pool_inputs(
     keeps_dates
         Whether a log that is read here keeps its dates, unless ``choices`` say something else.
     **choices
-        How logs become jobs, see `workload.workload_from_swf`; by default without bandwidth.
+        Choices for reading logs, see `workload.workload_from_swf`; by default without bandwidth.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _machine(
 
 
 def _processors_of(workload: WorkloadLike | None) -> int:
-    """Return how many processors the header of a log names."""
+    """Return the number of processors in the header of a log."""
     if workload is None:
         return DEFAULT_N_PROCS
     path = find_workload(str(workload))

@@ -83,16 +83,16 @@ class JobTable:
         self._begins = np.cumsum([0, *(len(section.jobs) for section in self._sections)])
 
     def n_allocated(self, plan: EpisodePlan) -> int:
-        """Return how many cores the jobs of a window ask for altogether, at most."""
+        """Return the largest number of cores that the jobs of a window request altogether."""
         cores = (np.sort(section.jobs["n_requested"].astype(np.int64)) for section in self._sections)
         return max(int(of_section[-plan.max_jobs :].sum()) for of_section in cores)
 
     def origin(self, n_environments: int) -> Origin:
-        """Return what environments with these jobs begin with."""
+        """Return the initial data of environments with these jobs."""
         return new_origin(self._sections, n_environments)
 
     def choose(self, origin: Origin, environment: int, window: Window) -> None:
-        """Choose which jobs an environment begins with.
+        """Choose the initial jobs of an environment.
 
         ``window``: which jobs. If these are not all of a workload, the first one is to be submitted at date 0.
         """
@@ -186,7 +186,7 @@ class PairRows:
         ]
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
-        """Choose what a row begins with: `hdrl.compiled.serving.RESET` brings it back to date 0."""
+        """Choose the initial state of a row: `hdrl.compiled.serving.RESET` brings it back to date 0."""
         self._jobs.choose(self.origin, row, window)
         self.watches.rows["n_jobs"][row] = window.n_jobs
         if has_random:

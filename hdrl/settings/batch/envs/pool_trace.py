@@ -37,11 +37,11 @@ class EndedEpisodes:
         self._last: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
 
     def keep(self, row: int, window: Window, start_s: NDArray[np.float64], n_decisions: int) -> None:
-        """Keep what came of an episode."""
+        """Keep the outcome of an episode."""
         self._last[row] = (window, start_s, n_decisions)
 
     def last(self, row: int) -> tuple[Window, NDArray[np.float64], int]:
-        """Return what came of the last episode of a row.
+        """Return the outcome of the last episode of a row.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What agents can be rewarded for: metrics that are known from running sums, and custom objectives.
+"""Objectives of agents: metrics that are known from running sums, and custom objectives.
 
 An objective is a metric by the name that it has in `hdrl.metrics`, in both environments, in options and in validations.
 HDeepRM's names are aliases. What an episode returns by the rewards of either environment is the metric, with a minus
@@ -19,7 +19,7 @@ from hdrl.settings.batch.kernel import reward
 from hdrl.settings.batch.metrics import ENERGY_METRICS, METRICS
 
 GROWTH = "growth"
-"""What the objective has grown by since the last decision: the undiscounted return is the objective itself."""
+"""Growth of the objective since the last decision: the undiscounted return is the objective itself."""
 
 INSTANTANEOUS = "hdeeprm"
 """HDeepRM's: a property of the moment of the next message to the scheduler."""
@@ -33,10 +33,10 @@ FORMS = (GROWTH, INSTANTANEOUS, INSTANTANEOUS_0_1)
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What an objective means and how it is paid for."""
+    """An objective, and its rewards."""
 
     metric: str  # the metric of `hdrl.settings.batch.metrics` that it is, whose unit is that of the rewards by growth
-    so_far: str  # what stands for the metric before the end, in PolicyPair
+    so_far: str  # substitute for the metric before the end, in PolicyPair
     pair_code: int  # its number in `kernel.reward`
     pool_code: int  # its number in `identical_cores.codes`; `NO_CODE` where a pool knows nothing of it
     alias: str = ""  # HDeepRM's name, empty without
@@ -50,7 +50,7 @@ class Objective:
 
     @property
     def needs_energy(self) -> bool:
-        """Whether it exists only where energy is accounted for."""
+        """True if it exists only where energy is accounted for."""
         return self.metric in ENERGY_METRICS
 
 

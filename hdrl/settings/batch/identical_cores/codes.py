@@ -21,7 +21,7 @@ NO_KEY = -1  # the decision maker chooses
 # Objectives.
 MEAN_BOUNDED_SLOWDOWN, MEAN_SLOWDOWN, MEAN_WAIT, MEAN_TURNAROUND, UTILIZATION, MAKESPAN = range(6)
 MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, N_OBJECTIVES = range(6, 12)
-OWN = -1  # one of which this simulator knows nothing: nothing is paid here
+OWN = -1  # one that this simulator does not compute: it pays nothing here
 OBJECTIVES = CodeTable("objective", (*range(N_OBJECTIVES), OWN))
 
 N_TEMPLATE = 8

@@ -100,7 +100,7 @@ def _gather(state, order, key):
         if sizes[i] > n_free:  # most do not fit: they are passed over without a look at the table
             continue
         job = state.waiting[i]
-        if not may_overtake(state, job):  # what may not now, may not later: nothing is freed meanwhile
+        if not may_overtake(state, job):  # a job that may not now, may not later: nothing is freed meanwhile
             continue
         value = _candidate_key(state, job, order, key)
         place = n

@@ -1,4 +1,4 @@
-"""What happens in a pool: jobs start, end and are submitted."""
+"""Events in a pool: jobs start, end and are submitted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHORTEST_RUN_S = 1e-5  # what Batsim records for a job that takes no time
 
 @jit
 def _expect_end(state, job):
-    """Note when a job that starts now is expected to end, in the order of these dates."""
+    """Insert the expected end of a job that starts now, in the order of these dates."""
     s = state.scalars[0]
     dates_s, jobs = state.expected_s, state.expected_jobs
     expected_s = s.message_s + state.jobs[job].requested_time_s
@@ -117,7 +117,7 @@ def next_event(state):
     s = state.scalars[0]
     s.is_reserved = 0
     s.is_weighed = 0
-    s.shown_s = np.nan  # what is shown follows from this event even if no time passes
+    s.shown_s = np.nan  # the observation follows from this event even if no time passes
     release_held(state)
     if _submission_is_next(state):
         s.message_s = max(s.message_s, state.jobs[s.next_job].submit_s)

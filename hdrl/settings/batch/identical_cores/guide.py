@@ -1,4 +1,4 @@
-"""What a policy of the kernel would do at a decision of JobPick: what learners may imitate.
+"""Decisions of a policy of the kernel in JobPick, for learners that imitate it.
 
 The policy is a job key, by requested or predicted times, or an index with weights, perhaps with a gate
 (`kernel.keys`). What the index looks at is as it was at the first decision of an event, as in the kernel; whether the
@@ -24,7 +24,7 @@ NO_JOB = -1
 
 @jit
 def _length_s(state, job):
-    """Return how long the policy takes a job to run."""
+    """Return the run time of a job as the policy assumes it, in seconds."""
     if state.settings[0].guide_predicts == 0:
         return state.jobs[job].requested_time_s
     return state.predictions[job - state.scalars[0].first_job].length_s

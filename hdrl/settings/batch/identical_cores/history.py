@@ -1,4 +1,4 @@
-"""What is predicted of run times in a pool, by the rules of the kernel (`kernel.history`) and from the same sums.
+"""Predictions of run times in a pool, by the rules of the kernel (`kernel.history`) and from the same sums.
 
 Jobs are counted from the first one of the episode here. What has ended before it is in the sums when an episode begins
 (`identical_cores.table`); what ends in it is added when it does, so that no prediction knows what no scheduler knows.
@@ -18,7 +18,7 @@ from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 @jit
 def _predict(state, place):
-    """Predict how long a job will run, by what has ended until now."""
+    """Predict the run time of a job from the jobs that have ended until now."""
     requested_s = state.jobs[state.scalars[0].first_job + place].requested_time_s
     predictor = state.settings[0].predictor
     predict_into(state, state.predictions[place], state.groups[place], requested_s, predictor)

@@ -1,4 +1,4 @@
-"""How the entries are compiled: cached after their own sources and those that they take from the kernel."""
+"""Compilation of the entries, with a cache that depends on their sources and on those of the kernel."""
 
 from __future__ import annotations
 

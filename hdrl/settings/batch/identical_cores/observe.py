@@ -1,4 +1,4 @@
-"""What a decision maker sees: rows of waiting jobs, and which of them it may choose.
+"""Observation of an agent: rows of waiting jobs, and which of them it may choose.
 
 The eight columns of RLScheduler come first: wait / 12 h, requested time, processors, requested memory, user, group and
 executable as `table` scales them, and whether the job can start now. Only what has changed is written: that makes 1.8
@@ -48,7 +48,7 @@ def _write_padding(state, first, last, n_features):
 
 @jit
 def _move_up(state, n_features):
-    """Move the rows after that of a job which has gone up by one; return from which row on others are to be written."""
+    """Move the rows behind a job that has left the queue up by one; return the first row to write again."""
     s = state.scalars[0]
     n_kept = min(s.changed_from, s.n_shown)
     if s.moved_from >= s.n_shown:
@@ -88,7 +88,7 @@ def _write_rows(state, n_shown, n_features):
 
 @jit
 def _write_waits_and_starts(state, first, n_shown, step):
-    """Write how long the jobs from a row on have waited, and which of them can start now."""
+    """Write the waits of the jobs from a row on, and whether each can start now."""
     observations, submit_s, sizes = state.observations, state.waiting_submit_s, state.waiting_sizes
     now_s, n_free = state.scalars[0].message_s, state.scalars[0].n_free
     at, last = first * step, N_TEMPLATE - 1
@@ -101,7 +101,7 @@ def _write_waits_and_starts(state, first, n_shown, step):
 
 @jit
 def _write_starts(state, n_rows, step):
-    """Write which of the first jobs can start now."""
+    """Write whether each of the first jobs can start now."""
     observations, sizes, n_free = state.observations, state.waiting_sizes, state.scalars[0].n_free
     at = N_TEMPLATE - 1
     for row in range(n_rows):
@@ -111,7 +111,7 @@ def _write_starts(state, n_rows, step):
 
 @jit
 def _write_open(state, n_shown):
-    """Write which jobs may be picked or held; return whether nothing need be started now."""
+    """Write whether each job may be picked or held; return whether nothing need be started now."""
     s = state.scalars[0]
     masks, max_jobs, n_free = state.masks, state.settings[0].max_jobs, s.n_free
     for row in range(n_shown):
@@ -125,7 +125,7 @@ def _write_open(state, n_shown):
 
 @jit
 def _write_presence(state, n_shown):
-    """Write which rows hold a job; those that hold none any more can be neither picked nor held."""
+    """Write whether each row holds a job; those that hold none any more can be neither picked nor held."""
     settings, masks, row_masks, n_before = state.settings[0], state.masks, state.row_masks, state.scalars[0].n_shown
     for row in range(n_before, n_shown):
         row_masks[row] = 1
@@ -138,7 +138,7 @@ def _write_presence(state, n_shown):
 
 @jit
 def _write_masks(state, n_shown):
-    """Write which actions are legal, and which rows hold a job."""
+    """Write the legal actions, and whether each row holds a job."""
     s = state.scalars[0]
     settings = state.settings[0]
     masks = state.masks
@@ -184,7 +184,7 @@ def _fill_profile(state):
 
 @jit
 def _write_earliest_starts(state, column, n_shown, n_features):
-    """Write how long jobs would have to wait from now on if nothing else were to start, by what users expect."""
+    """Write the waits of jobs from now on if nothing else were to start, by what users expect."""
     s, freed = state.scalars[0], state.freed
     n_free = s.n_free
     for i in range(s.n_running):
@@ -202,7 +202,7 @@ def _write_earliest_starts(state, column, n_shown, n_features):
 
 @jit
 def _mean_remaining_s(state):
-    """Return how long the running jobs are expected to go on, averaged over the processors that they hold."""
+    """Return the expected time left of the running jobs, averaged over the processors that they hold."""
     s = state.scalars[0]
     area_s, n_procs = 0.0, 0
     for i in range(s.n_running):
@@ -219,7 +219,7 @@ def _saturating(value_s):
 
 @jit
 def _between(value, lowest, highest):
-    """Return where a value lies between two others, 0 to 1."""
+    """Return the position of a value between two others, 0 to 1."""
     return min(max((value - lowest) / (highest - lowest), 0.0), CAP)
 
 
@@ -328,7 +328,7 @@ def observe(state):
 
 @jit
 def forget_shown(state):
-    """Forget what the observation shows, so that all of it is written the next time."""
+    """Mark the whole observation as outdated, so that all of it is written the next time."""
     s = state.scalars[0]
     s.n_shown = state.settings[0].max_jobs
     s.changed_from = 0

@@ -1,4 +1,4 @@
-"""All that the simulation of the order of jobs holds, one line of `OrderState` for each array."""
+"""State of the simulation of the order of jobs, one line of `OrderState` for each array."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS_DTYPE = record_dtype(
         ("guide_gate", np.int64),
     ]
 )
-"""What all environments of a batch have in common.
+"""Settings that all environments of a batch share.
 
 ``n_procs`` are the processors of the largest machine; ``commitment``, ``backfilling``, ``objective`` are numbers of
 `identical_cores.codes`; ``has_skip`` whether the last action waits for the next event; ``is_one_by_one`` whether
@@ -150,7 +150,7 @@ def new_order_state(
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     outputs
-        Where to write what is handed out, by name; for others, the batch has arrays of its own.
+        Arrays for the outputs, by name; for others, the batch has arrays of its own.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def smallest_state() -> OrderState:
 
 
 def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: int | None = None) -> None:
-    """Say which jobs an environment's next episode consists of; it begins when `entries.SERVED` resets it.
+    """Set the jobs of an environment's next episode; it begins when `entries.SERVED` resets it.
 
     - ``first``, ``n_jobs``: place of the first job in the table, and how many there are.
     - ``n_procs``: processors of its machine; ``None``: those of the settings.

@@ -16,7 +16,7 @@ from hdrl.settings.batch.workload.model import Workload
 
 FloatArray = NDArray[np.float64]
 
-_ABSENT = 1.0  # the value of a column of which the log tells nothing
+_ABSENT = 1.0  # the value of a column that is missing in the log
 
 # Where the fixed scale of a column is one half.
 _HALF_REQUEST_S = 3600.0
@@ -37,7 +37,7 @@ class JobColumns:
     run_s: FloatArray
     requested_time_s: FloatArray
     n_requested: NDArray[np.int32]  # processors
-    # what each core takes; they serve job keys and the observation
+    # demand of each core; they serve job keys and the observation
     memory_mib: FloatArray
     bandwidth_gbps: FloatArray
     # numbers of the log, negative if absent
@@ -70,7 +70,7 @@ def _absent(name: str, values: FloatArray) -> NDArray[np.bool_]:
 def row_templates(
     columns: JobColumns, n_procs: int | NDArray[np.int64], *, is_scaled: bool = True, by_largest: bool = False
 ) -> NDArray[np.float32]:
-    """Return what does not change in each job's row of the observation, shape ``(n_jobs, 8)``, float32.
+    """Return the constant part of each job's row of the observation, shape ``(n_jobs, 8)``, float32.
 
     Processors are divided by those of the machine. Each other number x is x / (x + c) with a constant c, so that it
     depends on nothing but the job; what is absent is 1.
@@ -102,7 +102,7 @@ class PoolPast:
     orders: tuple[NDArray[np.int64], ...]  # for each, the indices of its jobs in the order of submission
 
     def write(self, pool: OrderState, row: int, workload: int, start: int, n_jobs: int) -> None:
-        """Write what is known when a window begins to the arrays of an environment."""
+        """Write the history at the beginning of a window to the arrays of an environment."""
         past = self._past(workload, start, n_jobs)
         sums = first_sums(past)
         pool.groups[row, :n_jobs] = past.groups
@@ -116,5 +116,5 @@ class PoolPast:
 
 
 def most_groups(n_jobs: int) -> int:
-    """Return how many groups jobs of a window may belong to: one of all, and at most one each of the other levels."""
+    """Return the largest number of groups of a window: one of all jobs, and at most one each of the other levels."""
     return 1 + 4 * n_jobs

@@ -45,7 +45,7 @@ CORRECTIONS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 7
 
 @jit
 def expected_run_s(state, job, first, n):
-    """Return how long a job is expected to run on the cores ``pool[first:first + n]``, in seconds."""
+    """Return the expected run time of a job on the cores ``pool[first:first + n]``, in seconds."""
     slowest = np.inf
     for i in range(first, first + n):
         slowest = min(slowest, state.processors[state.processor_of[state.pool[i]]].peak_gflops)
@@ -54,7 +54,7 @@ def expected_run_s(state, job, first, n):
 
 @jit
 def _run_at(state, job, gflops):
-    """Return how long a job is expected to run on cores of a speed, in seconds."""
+    """Return the expected run time of a job on cores of a speed, in seconds."""
     if state.scalars[0].predicts_ends == 1:
         return length_at(state, state.predictions[job].length_s, gflops)
     return length_s(state, job, gflops)
@@ -62,7 +62,7 @@ def _run_at(state, job, gflops):
 
 @jit
 def _corrected_s(state, job):
-    """Return when a job that has outlived its prediction is expected to end now, at the latest as requested."""
+    """Return the corrected end of a job that has outlived its prediction, at the latest as requested."""
     s, row = state.scalars[0], state.jobs[job]
     end_s = row.expected_end_s
     latest_s = state.predictions[job].started_s + row.requested_time_s
@@ -92,7 +92,7 @@ def correct_predictions(state):
 
 @jit
 def expect_end(state, job, first, n):
-    """Note when a job that is being started on ``pool[first:first + n]`` is expected to end."""
+    """Record the expected end of a job that is being started on ``pool[first:first + n]``."""
     s = state.scalars[0]
     end_s = s.message_s + expected_run_s(state, job, first, n)
     state.jobs[job].expected_end_s = end_s
@@ -102,7 +102,7 @@ def expect_end(state, job, first, n):
         place -= 1
     state.expected[place] = job
     s.n_expected += 1
-    s.has_plan = 0  # what plans sets it again afterwards
+    s.has_plan = 0  # planning sets it again afterwards
     note_start(state, job)
 
 
@@ -125,7 +125,7 @@ def forget_end(state, job):
 
 @jit
 def _room(forecast, head):
-    """Return how many cores of the first job fit on a node at the shadow date."""
+    """Return the number of cores of the first job that fit on a node at the shadow date."""
     room = np.int64(forecast.shadow_cores)
     if head.memory_mib > 0.0:
         by_memory = math.floor(forecast.shadow_memory_mib / head.memory_mib)
@@ -198,7 +198,7 @@ def reserve(state, head_job):
 
 @jit
 def cores_in_answer(state, job):
-    """Return where in the pool the cores of a job are that was started in this very answer, and True."""
+    """Return first place and number in the pool of the cores of a job started in this very answer, and True."""
     for i in range(state.scalars[0].n_ops):
         op = state.ops[i]
         if op.kind == codes.EXECUTE and op.subject == job:

@@ -1,4 +1,4 @@
-"""What the rows of a state are at date 0: the platform and the workload as the kernel keeps them.
+"""Initial state at date 0: the platform and the workload as the kernel keeps them.
 
 A `PolicyRule` is what orders jobs beyond a job key: a predictor of run times, an index, a gate.
 """
@@ -41,13 +41,13 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 def n_weights_of(form: int) -> int:
-    """Return how many weights an index and its gate have."""
+    """Return the number of weights of an index and its gate."""
     return N_WEIGHTS_OF_NETWORK if form == codes.INDEX_NETWORK else N_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """What a policy adds to its job key and its backfilling."""
+    """Rules of a policy beyond its job key and its backfilling."""
 
     predictor: int = codes.PREDICT_NOTHING  # ``PREDICT_*`` of `kernel.codes`
     by_name: bool = False  # whether jobs are alike by name, see `workload.history`

@@ -21,7 +21,7 @@ from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, F
 
 @jit
 def n_busy_cores(state, processor):
-    """Return how many cores of a processor jobs hold."""
+    """Return the number of cores of a processor that jobs hold."""
     row = state.processors[processor]
     return row.end_core - row.first_core - state.n_free[processor]
 
@@ -136,7 +136,7 @@ def unused_pstate(state, processor):
 
 @jit
 def _refresh_processor(state, processor):
-    """Note which P-states the use of a processor calls for, and which cores are to change theirs."""
+    """Record the P-states that the use of a processor calls for, and the cores that are to change theirs."""
     row, due = state.processors[processor], state.due_pstates[processor]
     serving, unused = contended_pstate(state, processor), unused_pstate(state, processor)
     if serving != due.serving:
@@ -247,7 +247,7 @@ def _give_back(state, core, job, processor):
 
 @jit
 def _after_release(state, processor, relieved_others):
-    """Refresh a processor of which cores have been released."""
+    """Refresh a processor with released cores."""
     s = state.scalars[0]
     _refresh_processor(state, processor)
     if s.logging == 1 and _is_relieved(state, processor, relieved_others):
@@ -256,7 +256,7 @@ def _after_release(state, processor, relieved_others):
 
 @jit
 def _first_switching(state, pstate):
-    """Return where in `State.switching` the cores begin that are to switch to a P-state."""
+    """Return the place in `State.switching` of the first core that is to switch to a P-state."""
     return pstate * (len(state.cores) + 1)
 
 

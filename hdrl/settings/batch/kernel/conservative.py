@@ -124,7 +124,7 @@ def _prepare(state, core_key):
 
 @jit
 def _begin_decision(state):
-    """Note what is free on the nodes, and what has become free since the last decision."""
+    """Record the free resources of the nodes, and those freed since the last decision."""
     if state.scalars[0].plans_nodes == 1:
         begin_marks(state)
     begin_examining(state)
@@ -197,7 +197,7 @@ def _mend(state, core_key):
 
 @jit
 def _postponed(state, row):
-    """Return when a job with a reservation can start and is expected to end now that its date may have gone by."""
+    """Return the start and the expected end of a job with a reservation now that its date may have gone by."""
     date_s, end_s = row.reserved_s, row.reserved_end_s
     soon_s = math.nextafter(state.scalars[0].message_s, np.inf)
     if date_s >= soon_s:
@@ -231,7 +231,7 @@ def _ask(state, job, core_key, freed_s):
     if old_s != NO_RESERVATION:
         from_s = _given_from_s(state, job, old_s, old_end_s)
         give_back(state, from_s, old_end_s)
-        if from_s > old_s:  # what starts at about that date may start a little earlier now
+        if from_s > old_s:  # jobs that start at about that date may start a little earlier now
             notify_later_jobs(state, old_s - s.margin_s, old_s + s.margin_s)
         if _has_freed(state, job, old_s, old_end_s):
             s.freed_s = max(s.freed_s, old_end_s)

@@ -1,4 +1,4 @@
-"""What the rows of the kernel's structured arrays hold."""
+"""Rows of the kernel's structured arrays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SCALAR_DTYPE = record_dtype(
         ("compatible", np.int8),
         *of(np.int64, "n_queue", "n_expected"),
         ("first_submit_s", np.float64),
-        # what predicts run times, whether reservations use it, and what the index and the gate are made of
+        # predictor of run times, whether reservations use it, and forms of the index and the gate
         ("predictor", np.int64),
         *of(np.int8, "predicts_ends", "has_gate", "index_form"),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
@@ -65,24 +65,24 @@ SCALAR_DTYPE = record_dtype(
         *of(np.int64, "queue_key", "sorted_by", "n_sorted", "next_rank", "n_free_cores"),
         *of(np.int8, "follows_progress", "news", "no_more_jobs"),
         ("n_decisions", np.int64),
-        # who switches nodes, to which sleep state, after how long without a job, how many are to be on
+        # rule that switches nodes, its sleep state, its idle time, and the number of nodes that stay on
         ("node_rule", np.int8),
         ("sleep_state", np.int16),
         ("off_after_s", np.float64),
         *of(np.int64, "n_wanted_on", "blocked_job"),
         ("decides_idle", np.int8),
-        # what went wrong
+        # error code and its subjects
         *of(np.int64, "error", "error_job", "error_core"),
     ]
 )
 
 JOB_STATE_DTYPE = record_dtype(
     [
-        # what the job requests
+        # request of the job
         *of(np.float64, "submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"),
         ("n_requested", np.int32),
         *of(np.int64, "first_step", "end_step"),
-        # what became of it
+        # outcome of the job
         *of(np.int8, "state", "kill_asked", "sleep_kind"),
         *of(np.int32, "return_code", "n_cores"),
         ("first_core", np.int64),
@@ -107,7 +107,7 @@ CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""
 
 HOST_DTYPE = record_dtype([("energy_j", np.float64), ("energy_time_s", np.float64), ("state_time_s", np.float64)])
-"""What logs tell of a simulated host."""
+"""State of a simulated host for the logs."""
 
 RUNG_DTYPE = record_dtype(
     [
@@ -125,7 +125,7 @@ PROCESSOR_DTYPE = record_dtype(
 """A processor; nothing of it changes."""
 
 CURVE_DTYPE = record_dtype([(name, np.float64) for name in ("b", "c", "da", "db", "dc", "dd")])
-"""How the cores of a processor slow each other down: `platform.model.SpeedCurve`."""
+"""Mutual slowdown of the cores of a processor: `platform.model.SpeedCurve`."""
 
 FIT_DTYPE = record_dtype([(name, np.float64) for name in (*(one.name for one in fields(FittedCurve)), "lost")])
 """The same, and the power of a node, by a fit: `platform.model.FittedCurve`; ``lost``: the share of what is lost."""
@@ -175,7 +175,8 @@ have not reported yet that they are off, or on, and ``first_logged`` and ``n_log
 FORECAST_DTYPE = record_dtype(
     [("shadow_cores", np.int32), ("shadow_memory_mib", np.float64), ("shadow_room", np.int64)]
 )
-"""What will be free on a node when the first job of the queue can start, and how many of its cores then fit there."""
+"""Resources that a node will have free when the first job of the queue can start, and how many of its cores then fit
+there."""
 
 SERVER_MESSAGE_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
@@ -201,7 +202,7 @@ MACHINE_LOG_DTYPE = record_dtype(
         *of(np.int32, "sleeping", "switching_on", "switching_off", "idle", "computing"),
     ]
 )
-"""How many hosts are in which state, under Batsim's names."""
+"""Number of hosts in each state, under Batsim's names."""
 
 PSTATE_LOG_DTYPE = record_dtype(
     [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]

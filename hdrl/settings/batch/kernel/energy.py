@@ -166,7 +166,7 @@ MAX_EXPONENT = 700.0
 """Beyond it, e to a number would be no number; e to minus that is 0 long before."""
 
 NEIGHBOUR = 0.6
-"""What each other task costs a core that demands much, as a share of its time alone."""
+"""Slowdown by each other task of a core with a high demand, as a share of its time alone."""
 
 
 @jit
@@ -198,7 +198,7 @@ def pace_by_fit(fit, total_gbps, own_gbps, n_others):
 
 @jit
 def power_by_fit(fit, total_gbps, n_tasks):
-    """Return what a node draws by a fit in watts; the demand of all tasks in GB/s."""
+    """Return the power of a node by a fit in watts; the demand of all tasks in GB/s."""
     if n_tasks == 0:
         return fit.pidle
     by_tasks = fit.p00 + n_tasks * (fit.p01 + n_tasks * fit.p02)
@@ -207,7 +207,7 @@ def power_by_fit(fit, total_gbps, n_tasks):
 
 @jit
 def demand_mb_per_s(state, core):
-    """Return what the job on a simulated host demands of the memory, in MB/s; 0 without a job."""
+    """Return the memory demand of the job on a simulated host, in MB/s; 0 without a job."""
     job = state.cores[core].job
     if job < 0:
         return 0.0

@@ -92,7 +92,7 @@ def _start_transfer(state):
 
 @jit
 def _collect(state, n, seq, kind, subject):
-    """Insert what ended into the list of this step, ordered by serial number."""
+    """Insert an ended activity into the list of this step, ordered by serial number."""
     place = n
     while place > 0 and state.finished[place - 1].seq > seq:
         state.finished[place].seq = state.finished[place - 1].seq
@@ -108,7 +108,7 @@ def _collect(state, n, seq, kind, subject):
 
 @jit
 def _collect_finished(state):
-    """Take all that ends now out of the heaps; return how many."""
+    """Take all activities that end now out of the heaps; return their number."""
     s = state.scalars[0]
     n = 0
     if s.transfer_end_s <= s.engine_s:

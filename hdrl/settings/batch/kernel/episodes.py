@@ -36,7 +36,7 @@ from hdrl.settings.batch.kernel.observe import Watch, new_watches
 from hdrl.settings.batch.kernel.state import BatchState, small_state
 
 WINDOW_DTYPE = record_dtype([("section", np.int64), ("start", np.int64), ("n_jobs", np.int64), ("is_shifted", np.int8)])
-"""Which jobs an environment begins with.
+"""Jobs with which an environment begins.
 
 They are ``n_jobs`` rows of `Origin` from ``start`` on, counted from where their ``section`` begins; ``is_shifted``:
 the first one is to be submitted at date 0.
@@ -135,7 +135,7 @@ REQUESTS = CodeTable("request", range(3))
 RESUME = REQUESTS[2]
 
 MAX_VOIDS = 10_000
-"""How often in a row HDeepRM's mode takes void when the agent decides again at once."""
+"""Largest number of voids in a row in HDeepRM's mode, in which the agent decides again at once."""
 
 _BUDGET = 1 << 30
 
@@ -151,7 +151,7 @@ def _void_is_legal(state, watch):
 
 @jit
 def _take_in(state, watch):
-    """Follow what the last answer did and what the message tells, before the decision system takes it in."""
+    """Process the effects of the last answer and the news of the message, before the decision system takes it in."""
     s = state.scalars[0]
     reward.count_starts_of_answer(state, watch)
     n_queue = s.n_queue
@@ -298,7 +298,7 @@ class EpisodeArrays(NamedTuple):
 
 @jit
 def _write_mask(state, watch, mask, ended):
-    """Write which actions are legal; after the end, action 0 alone."""
+    """Write the legal actions; after the end, action 0 alone."""
     for action in range(len(mask)):
         mask[action] = 0 if ended and action > 0 else 1
     void_action = watch.rows[0].void_action

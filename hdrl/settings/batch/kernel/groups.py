@@ -41,7 +41,7 @@ group of all jobs, where `note_room` is called: faded, how many came, and how ma
 
 N_LEVELS = len(LEVELS)
 DECAYS = (0.999, 0.99, 0.95, 0.85, 0.8)
-"""What a job that ends leaves of the sums before it, per level."""
+"""Factor on the earlier sums when a job ends, per level."""
 
 SHRINKAGES = (1.0, 3.0, 3.0, 1.0, 1.0)
 """As how many ended jobs the coarser level counts, per level."""
@@ -51,7 +51,7 @@ FIRST_INVERSE = 0.05
 SHORT_S = 10.0
 
 ROOM_DECAY = 0.99
-"""What a job that comes leaves of how many found no room before it: some hundred jobs count."""
+"""Factor on the earlier count of jobs that found no room when a job arrives: about a hundred jobs count."""
 
 
 @jit
@@ -87,7 +87,7 @@ def note_room(everybody, has_room):
 
 @jit
 def share_without_room(everybody):
-    """Return which share of the jobs that came lately found no room; 0 before the first one."""
+    """Return the share of recent jobs that found no room; 0 before the first one."""
     return 0.0 if everybody.n_came == 0.0 else everybody.n_without_room / everybody.n_came
 
 
@@ -122,7 +122,7 @@ def shrunk(sums, groups, requested_s):
 
 @jit
 def of_user(user, predictor, requested_s):
-    """Return what predictors say that look at the user's run times alone; at most what is requested."""
+    """Return the prediction of predictors that use the user's run times alone; at most the request."""
     if predictor == codes.PREDICT_LAST_TWO:
         # Tsafrir's: with fewer than two jobs, nothing is known.
         return requested_s if user.n_ended < 2 else min(requested_s, last_two_s(user, requested_s))
@@ -132,17 +132,17 @@ def of_user(user, predictor, requested_s):
 
 
 LAYERS = (3 * N_LEVELS + 5, 32, 32, 2)
-"""How many numbers go in, the neurons of the layers, and how many numbers come out."""
+"""Numbers of inputs, of neurons of the layers, and of outputs."""
 
 N_NUMBERS = sum((n_in + 1) * n_out for n_in, n_out in pairwise(LAYERS))
-"""How many weights and biases there are: layer by layer, and there neuron by neuron: its weights, then its bias."""
+"""Number of weights and biases: layer by layer, and there neuron by neuron: its weights, then its bias."""
 
 N_NEURONS = sum(LAYERS)
 
 
 @jit
 def look(sums, groups, requested_s, seen):
-    """Write what the network sees of a job to the first places of ``seen``."""
+    """Write the network's inputs for a job to the first places of ``seen``."""
     log_request = math.log(max(requested_s, 1.0))
     log_ratio, inverse = FIRST_LOG_RATIO, FIRST_INVERSE
     for level in range(N_LEVELS):

@@ -1,4 +1,4 @@
-"""What is predicted of the run times of jobs while a simulation runs, in compiled code.
+"""Predictions of the run times of jobs during a simulation, in compiled code.
 
 Ended jobs tell of it (`kernel.groups`), and nothing else is learned from, so that no prediction knows what no scheduler
 knows.
@@ -22,14 +22,14 @@ PREDICTION_DTYPE = record_dtype(
         *of(np.float64, "log_request", "log_share", "index", "reserve"),
     ]
 )
-"""What is predicted of a job: how long it will run, in seconds (``length_s``, by which jobs are ordered), and
-the harmonic mean of max(run, 10); ``given_s`` is a prediction from outside the kernel. Then what does not change while
-it waits, and what `kernel.keys` makes of it."""
+"""Prediction for a job: how long it will run, in seconds (``length_s``, by which jobs are ordered), and the harmonic
+mean of max(run, 10); ``given_s`` is a prediction from outside the kernel. The other fields are values that do not
+change while it waits, and the results of `kernel.keys`."""
 
 
 @jit
 def predict_into(state, prediction, groups, requested_s, predictor):
-    """Predict how long a job of some groups will run, by what has ended until now; a pool has other places for jobs."""
+    """Predict the run time of a job of some groups from ended jobs; a pool has other places for jobs."""
     user = state.sums[groups[USER_LEVEL]]
     if predictor == codes.PREDICT_LEARNED:
         length_s, harmonic_s = learned(state.network, state.neurons, state.sums, groups, requested_s)
@@ -53,7 +53,7 @@ def predict_into(state, prediction, groups, requested_s, predictor):
 
 @jit
 def predict(state, job):
-    """Predict how long a job will run, by what has ended until now."""
+    """Predict the run time of a job from the jobs that have ended until now."""
     requested_s, predictor = state.jobs[job].requested_time_s, state.scalars[0].predictor
     predict_into(state, state.predictions[job], state.job_groups[job], requested_s, predictor)
 

@@ -1,4 +1,4 @@
-"""How the kernel's entries are compiled: cached after its own sources and those that it takes elsewhere."""
+"""Compilation of the kernel's entries, with a cache that depends on all sources that they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs do on the simulated hosts: start, steps, walltime, end.
+"""Jobs on the simulated hosts: start, steps, walltime, end.
 
 A job is a sequence of steps. A *delay* sleeps and loads nothing; a *computation* proceeds on all its
 cores at the pace of the slowest, and is re-timed when a core changes its speed. A walltime is, as in
@@ -129,7 +129,7 @@ def retime(state, job):
 
 @jit
 def _share_memory(state, job):
-    """Let those beside a job that has come to its hosts, or left them, go on at the speeds that are left to them."""
+    """Retime the neighbours of a job that has started or left its hosts at their new speeds."""
     if len(state.paces) == 0:
         return
     row = state.jobs[job]
@@ -210,7 +210,7 @@ def _book_time(state, job, sum_s):
 
 @jit
 def time_in_state_s(state, core):
-    """Return how long a host has been idle, or busy, or off, or on a way, until now, where it is about to change."""
+    """Return the time of a host in its state (idle, busy, off, or on a way) until now, where it is to change."""
     s = state.scalars[0]
     if s.logging == 0:
         return 0.0

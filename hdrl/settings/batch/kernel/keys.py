@@ -1,4 +1,4 @@
-"""What jobs are ordered by: job keys, and an index with a gate.
+"""Orders of jobs: job keys, and an index with a gate.
 
 The *keys* are HDeepRM's selections and the priorities of the literature. In the formulas ``r`` is the requested time in
 seconds, or what is predicted instead (``length_s``), ``n`` the number of cores, ``s`` the date of submission and ``w``
@@ -90,7 +90,7 @@ def _learned_key(state, job, key, length_s):
 def _static_key(state, job, key, length_s):
     row = state.jobs[job]
     value = np.nan
-    if key == codes.JOB_RANDOM:  # who draws does so from the list by arrival
+    if key == codes.JOB_RANDOM:  # random policies draw from the list by arrival
         value = np.float64(row.rank)
     elif key == codes.JOB_FIRST:
         value = row.submit_s
@@ -151,7 +151,7 @@ WHOLE_GATE_AT = 0.1
 _LOG1P = np.array([math.log1p(n) for n in range(64)])  # two of five logarithms that describe a job
 
 _FIRST_OF_ALL = 1e10
-"""More than an additive index and the seconds of centuries come to."""
+"""A bound above any additive index and the seconds of centuries."""
 
 
 @jit
@@ -166,7 +166,7 @@ def _index(weights, features, form, fixed, waiting, waited_s):
 
 @jit
 def _of_neurons(weights, features):
-    """Return what the neurons add to the index."""
+    """Return the neurons' part of the index."""
     total, at = 0.0, N_WEIGHTS
     for _ in range(N_HIDDEN):
         z = weights[at + 1]
@@ -262,7 +262,7 @@ def weigh(state, job, backlog, without_room):
 
 @jit
 def weigh_waiting(state, job, waited_s, fits, backlog, without_room):
-    """Do what `weigh` does, of a job that has waited for some seconds and ``fits`` now or not."""
+    """Weigh, as `weigh` does, a job that has waited for some seconds and ``fits`` now or not."""
     s, prediction = state.scalars[0], state.predictions[job]
     user = state.sums[state.job_groups[job, USER_LEVEL]]
     describe(state.features, state.jobs[job], prediction, user, waited_s, fits)

@@ -55,7 +55,7 @@ def _call_at(state, date_s):
 
 @jit
 def _room(state, n_cores, memory_mib, job):
-    """Return how many cores of a job fit on some free cores and free memory of a node."""
+    """Return the number of cores of a job that fit on some free cores and free memory of a node."""
     asked_mib = state.jobs[job].memory_mib
     if asked_mib <= 0.0:
         return np.int64(n_cores)
@@ -64,7 +64,7 @@ def _room(state, n_cores, memory_mib, job):
 
 @jit
 def _room_now(state, job):
-    """Return how many cores of a job fit on what is free or booting."""
+    """Return the number of cores of a job that fit on free or booting nodes."""
     room = np.int64(0)
     for node in range(len(state.nodes)):
         n_cores = np.int64(state.n_free_on[node])
@@ -76,7 +76,7 @@ def _room_now(state, job):
 
 @jit
 def _n_supplied(state):
-    """Return how many cores are free or booting."""
+    """Return the number of cores that are free or booting."""
     n = np.int64(state.scalars[0].n_free_cores)
     for node in range(len(state.node_power)):
         if state.node_power[node].status == codes.NODE_BOOTING:
@@ -86,7 +86,7 @@ def _n_supplied(state):
 
 @jit
 def _n_demanded(state):
-    """Return how many cores waiting jobs ask for: all of them by timeout, the first one by number."""
+    """Return the number of cores that waiting jobs ask for: all of them by timeout, the first one by number."""
     s = state.scalars[0]
     first = np.int64(0)
     if s.blocked_job >= 0:
@@ -101,7 +101,7 @@ def _n_demanded(state):
 
 @jit
 def _room_on(state, node):
-    """Return how many cores of the first waiting job fit on a node without jobs."""
+    """Return the number of cores of the first waiting job that fit on a node without jobs."""
     job = state.scalars[0].blocked_job
     n_cores = end_core_of(state, node) - first_core_of(state, node)
     return np.int64(0) if job < 0 else _room(state, n_cores, state.free_memory_mib[node], job)
@@ -109,7 +109,7 @@ def _room_on(state, node):
 
 @jit
 def _count_spare(state):
-    """Return how many cores more are free or booting than are demanded, and how much more room the first job has."""
+    """Return the surplus of free or booting cores over the demand, and the surplus of room of the first job."""
     job = state.scalars[0].blocked_job
     spare_room = np.int64(0) if job < 0 else _room_now(state, job) - state.jobs[job].n_requested
     return _n_supplied(state) - _n_demanded(state), spare_room

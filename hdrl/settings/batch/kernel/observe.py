@@ -1,4 +1,4 @@
-"""What an agent that chooses policy pairs sees: the observations of HDeepRM, in its layout and order.
+"""Observation of an agent that chooses policy pairs: that of HDeepRM, in its layout and order.
 
 A *watch* accompanies the state of one environment: what the observation, the reward and the flow of decisions need
 beyond the simulation itself. Nothing in it acts back on the simulation.
@@ -22,7 +22,7 @@ from hdrl.settings.batch.kernel.cluster import due_pstate, remaining
 from hdrl.settings.batch.kernel.onoff import is_on
 
 NORMAL, SMALL, MINIMAL = DETAILS = CodeTable("detail", range(3))
-"""How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
+"""Parts of the platform that are observed: nodes, processors and cores; nodes and processors; nothing."""
 
 N_ATTRIBUTES = 4
 """Attributes of a waiting job that are observed: requested time, cores, memory and memory bandwidth per core."""
@@ -47,7 +47,7 @@ N_SUMS = 6
 
 WATCH_DTYPE = record_dtype(
     [
-        # what never changes
+        # constants
         *of(np.int64, "void_action", "detail", "objective"),
         ("instantaneous", np.int8),
         ("queue_sensitivity", np.float64),
@@ -74,7 +74,7 @@ that only what has changed is to be written. The rest are sums of `kernel.reward
 
 
 class Watch(NamedTuple):
-    """What accompanies the state of one environment, or of a batch."""
+    """Data that accompany the state of one environment, or of a batch."""
 
     rows: Annotated[NDArray[np.void], own(WATCH_DTYPE, "one")]
     # Attributes of the waiting jobs, each sorted by itself
@@ -86,14 +86,14 @@ class Watch(NamedTuple):
     pairs: Annotated[NDArray[np.int64], shared(np.int64, "n_pairs", "n_numbers")]
     # After how long without a job each of them switches a node off, in seconds; infinite: it says nothing about that
     off_after_s: Annotated[NDArray[np.float64], shared(np.float64, "n_pairs")]
-    limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # what attributes are divided by
+    limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # divisors of the attributes
     # Speed of a core as a fraction of its peak, by P-state; its power likewise, as the decision system believes it
     speed_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]
     power_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]
 
 
 def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
-    """Return what accompanies a batch, before anything is known about it."""
+    """Return new watches for a batch, before anything is known about it."""
     sizes = {"one": 1, "n_attributes": N_ATTRIBUTES, "n_jobs": n_jobs, "n_kept": n_kept, "n_sums": N_SUMS}
     return new_arrays(Watch, sizes | {"n_pairs": n_pairs, "n_numbers": N_NUMBERS, "n_pstates": 1}, {}, n_rows)
 
@@ -156,7 +156,7 @@ def _share(part, whole):
 
 @jit
 def _write_core(state, watch, core, out, place):
-    """Write what is observed of one core: speed, power, and the part of its job's work that is left."""
+    """Write the observation of one core: speed, power, and the part of its job's work that is left."""
     row = state.cores[core]
     s = state.scalars[0]
     is_busy = row.owner >= 0
@@ -177,14 +177,14 @@ def _write_core(state, watch, core, out, place):
 
 @jit
 def _place_of_core(state, core):
-    """Return where the values of a core begin in the normal observation."""
+    """Return the place of a core's first value in the normal observation."""
     processor = state.processor_of[core]
     return state.processors[processor].node + 2 + processor + N_CORE_VALUES * core
 
 
 @jit
 def _write_processor(state, watch, processor, n_each, out):
-    """Write what is observed of a processor, its node, and its cores (``n_each`` values of each, or none)."""
+    """Write the observation of a processor, its node, and its cores (``n_each`` values of each, or none)."""
     row = state.processors[processor]
     node = state.nodes[row.node]
     place = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
@@ -203,7 +203,7 @@ def _write_processor(state, watch, processor, n_each, out):
 
 @jit
 def _write_progress(state, out):
-    """Write what is left of all jobs that run."""
+    """Write the remaining work of all running jobs."""
     for i in range(state.scalars[0].n_expected):
         job = state.expected[i]
         row = state.jobs[job]
@@ -214,7 +214,7 @@ def _write_progress(state, out):
 
 @jit
 def _write_unseen(state, watch, n_each, out):
-    """Write what is observed of the processors that have changed."""
+    """Write the observation of the processors that have changed."""
     for i in range(len(state.unseen)):
         word = state.unseen[i]
         while word != bits.NONE:
@@ -224,7 +224,7 @@ def _write_unseen(state, watch, n_each, out):
 
 @jit
 def _show_platform(state, watch, out):
-    """Bring what is observed of the platform up to date; return how many values."""
+    """Update the observation of the platform; return the number of its values."""
     s = state.scalars[0]
     w = watch.rows[0]
     n_each = N_CORE_VALUES if w.detail == NORMAL else 0
@@ -283,7 +283,7 @@ def _queue_variation(n_before, n_now, sensitivity):
 
 @jit
 def _write_nodes(state, out, place):
-    """Write which shares of the nodes are on, booting and shutting down."""
+    """Write the shares of the nodes that are on, booting and shutting down."""
     n_nodes = len(state.node_power)
     n_on, n_booting, n_down = 0, 0, 0
     for node in range(n_nodes):
@@ -298,7 +298,7 @@ def _write_nodes(state, out, place):
 
 @jit
 def write_observation(state, watch, out):
-    """Write what the agent sees now into ``out``, and remember the length of the queue.
+    """Write the present observation into ``out``, and remember the length of the queue.
 
     ``out`` (float32) holds what was written the last time, in this episode.
     """

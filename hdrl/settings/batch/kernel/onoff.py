@@ -58,7 +58,7 @@ def _ask(state, node, pstate):
 
 @jit
 def _why_not(state, node, wanted):
-    """Return why a node cannot be switched, an error code: its status is not the one wanted, or jobs hold it; or 0."""
+    """Return an error code if a node cannot be switched: its status is not the one wanted, or jobs hold it; else 0."""
     if state.node_power[node].status != wanted:
         return codes.ERROR_NODE_STATUS
     return codes.ERROR_NODE_NOT_FREE if wanted == codes.NODE_ON and not is_without_jobs(state, node) else 0
@@ -66,7 +66,7 @@ def _why_not(state, node, wanted):
 
 @jit
 def n_sleep_states_of(state, node):
-    """Return how many sleep states a node has; one without any is always on."""
+    """Return the number of sleep states of a node; one without any is always on."""
     row = state.nodes[node]
     return np.int64(row.end_sleep_state - row.first_sleep_state)
 
@@ -85,7 +85,7 @@ def way_of(state, node):
 
 @jit
 def sleep_state_of(state, node, pstate):
-    """Return which of its sleep states hosts of a node are in with a P-state, -1 if they are in none."""
+    """Return the sleep state of a node whose hosts are in a P-state, -1 if it is none."""
     for number in range(n_sleep_states_of(state, node)):
         if sleep_state_row(state, node, number).off_pstate == pstate:
             return number

@@ -56,13 +56,13 @@ RESERVATION_DTYPE = record_dtype(
 
 @jit
 def length_at(state, requested_time_s, gflops):
-    """Return how long what asks for a time is expected to run on cores of a speed, in seconds."""
+    """Return the expected duration on cores of a speed of work with a requested time, in seconds."""
     return requested_time_s * state.scalars[0].reference_flops / (gflops * 1e9)
 
 
 @jit
 def length_s(state, job, gflops):
-    """Return how long a job is expected to run on cores of a speed, in seconds."""
+    """Return the expected run time of a job on cores of a speed, in seconds."""
     return length_at(state, state.jobs[job].requested_time_s, gflops)
 
 
@@ -318,7 +318,7 @@ def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
     limit_s
         The date must be before this one.
     own_s
-        When a reservation begins that is to be given up for it and ends no earlier: behind that, ``n`` cores are free.
+        Start of a reservation that is to be given up for it and ends no earlier: behind that, ``n`` cores are free.
         Infinite where there is none.
 
     Returns

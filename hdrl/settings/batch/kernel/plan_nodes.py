@@ -101,7 +101,7 @@ def look_at_nodes_before(state, place):
 
 @jit
 def apply_event(state, place, sign, cores, memory_mib):
-    """Let what is free on the nodes change by an event, or, with the sign -1, take that back."""
+    """Apply an event to the free resources of the nodes, or, with the sign -1, undo it."""
     code = state.plan[place]
     row = state.reservations[job_of(code)]
     if code >= 0:
@@ -117,7 +117,7 @@ def apply_event(state, place, sign, cores, memory_mib):
 
 @jit
 def _room(state, node, memory_mib):
-    """Return how many cores with that much memory each stay free on a node."""
+    """Return the number of cores with that much memory each that stay free on a node."""
     room, free_mib = np.int64(max(state.least_cores[node], 0)), state.least_memory_mib[node]
     if memory_mib <= 0.0 or memory_mib * room <= free_mib:
         return room
@@ -127,7 +127,7 @@ def _room(state, node, memory_mib):
 
 @jit
 def _begin_rooms(state, memory_mib):
-    """Find how much room there is on each node by what is free there now; return how much on all."""
+    """Find the room on each node by its free resources now; return the sum over all."""
     total = np.int64(0)
     for node in range(len(state.nodes)):
         state.least_cores[node], state.least_memory_mib[node] = state.plan_cores[node], state.plan_memory_mib[node]
@@ -178,13 +178,13 @@ def choose_nodes(state, job, core_key, date_s, place):
     Returns
     -------
     tuple
-        How long, and, if there are no such nodes, the place from which on the next date is to be looked for.
+        Length, and, if there are no such nodes, the place from which on the next date is to be looked for.
     """
     row = state.reservations[job]
     n, memory_mib = np.int64(row.n_requested), row.memory_mib
     look_at_nodes_before(state, place)
     total = _begin_rooms(state, memory_mib)
-    begin, first = place, place  # what has not settled yet
+    begin, first = place, place  # events that have not settled yet
     for speed in range(len(state.node_gflops)):
         duration_s = length_at(state, state.jobs[job].requested_time_s, state.node_gflops[speed])
         while total >= n and state.plan_s[place] < date_s + duration_s - ROUNDING_S:
@@ -209,7 +209,7 @@ def _last_with_lack(state, n, memory_mib, begin, place):
     What is between them would be in every hole that begins there. From the place ``begin`` on there is too little
     room; ``plan_cores`` and ``plan_memory_mib`` are what is free behind the other one.
     """
-    total, last = _begin_rooms(state, memory_mib), place  # what has not settled yet
+    total, last = _begin_rooms(state, memory_mib), place  # events that have not settled yet
     while place > begin and total >= n:
         place -= 1
         apply_event(state, place, -1, state.plan_cores, state.plan_memory_mib)
@@ -221,7 +221,7 @@ def _last_with_lack(state, n, memory_mib, begin, place):
 
 @jit
 def _room_on(state, speed):
-    """Return how much room there is on nodes of at least a speed."""
+    """Return the room on nodes of at least a speed."""
     total = np.int64(0)
     for node in range(len(state.nodes)):
         total += state.room[node] if state.speed_of[node] <= speed else 0
@@ -260,7 +260,7 @@ def nodes_stay_free(state, until_s):
     for node in range(len(state.nodes)):
         if not _is_possible(state, node):
             return False
-    first = place  # what has not settled yet
+    first = place  # events that have not settled yet
     while state.plan_s[place] < until_s - ROUNDING_S:
         apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
         place += 1

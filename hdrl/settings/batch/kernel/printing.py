@@ -226,7 +226,7 @@ def _put_general(powers, printed, place, value):
 
 @jit
 def _put_decimal(printed, place, digits, n, power):
-    """Print ``n`` digits, the first of which counts a power of ten, without an exponent; return where they end."""
+    """Print ``n`` digits from a power of ten down, without an exponent; return the end of the text."""
     if power < 0:
         printed[place] = _ZERO
         printed[place + 1] = _POINT
@@ -276,7 +276,7 @@ def _put_real(powers, kind, printed, place, value):
 
 @jit
 def _put_other(table, kind, place, value, n, room):
-    """Print what is no real number: a number, a character, or ``n`` characters or members from one on."""
+    """Print a value that is no real number: a whole number, a character, or ``n`` characters or members from one on."""
     if kind == WHOLE:
         return _put_whole(table.printed, place, value)
     if kind == LETTER:

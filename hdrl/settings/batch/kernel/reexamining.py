@@ -1,4 +1,4 @@
-"""Which jobs conservative backfilling examines again: those that may gain by the room that was given back.
+"""Jobs that conservative backfilling examines again: those that may use the room that was given back.
 
 A decision examines whether waiting jobs can start or move, and nearly all of them cannot: none of them could when it
 was examined last, and reservations only ever take room. So a job is examined again only if room has been given back
@@ -68,7 +68,7 @@ def begin_kinds(state):
 
 @jit
 def begin_examining(state):
-    """Note what jobs that have ended leave before they were expected to; whether an event is close behind now."""
+    """Give back the room of jobs that ended early, and the present date if an event is close behind it."""
     s = state.scalars[0]
     s.n_given_before = s.n_given_back
     vacated_s, s.vacated_s = s.vacated_s, NOT_FOUND
@@ -181,7 +181,7 @@ def _longest_stretch(state, n, place, end):
 
 @jit
 def notify_later_jobs(state, start_s, end_s):
-    """Note which jobs find as many cores as they need right before their dates, of those with dates between two."""
+    """Mark the jobs, of those with dates between two, that find enough cores right before their dates."""
     s = state.scalars[0]
     date_s, most = -np.inf, np.int64(0)  # the most cores that are free close before a date
     place = place_from(state, start_s - s.margin_s)
@@ -197,7 +197,7 @@ def notify_later_jobs(state, start_s, end_s):
 
 @jit
 def _notify_near_jobs(state, start_s, end_s, first, end):
-    """Note which jobs would reach to something between two dates if they began a little before their own.
+    """Mark the jobs that would overlap the span between two dates if they began a little before their own.
 
     It is free for them only if enough cores are, unless it is where their own reservations are.
     """

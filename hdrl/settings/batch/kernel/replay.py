@@ -1,4 +1,4 @@
-"""What would have been predicted of the jobs of a log, at its own dates, without simulating anything."""
+"""Predictions for the jobs of a log at its own dates, without a simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hdrl.settings.batch.kernel.jit import entry
 from hdrl.settings.batch.workload.history import USER_LEVEL
 
 REPLAYED = ("last2", "user_mean", "geo", "harm")
-"""What is predicted of each job, in the order of the results."""
+"""Predictors whose results are returned for each job, in this order."""
 
 
 @jit

@@ -1,4 +1,4 @@
-"""What becomes of one job under conservative backfilling: it starts, its reservation moves, or it stays as it is.
+"""Conservative backfilling of one job: it starts, its reservation moves, or it stays unchanged.
 
 A job that may start now gets the cores that the core selection chooses, if those delay no reservation, and is judged by
 how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
@@ -158,7 +158,7 @@ def _most_free_before(state, date_s):
 
 @jit
 def _note_if_close(state, job, starts_close, ends_close):
-    """Note where a reservation has come close to other events: others may have room by that."""
+    """Record that a reservation has come close to other events: others may have room by that."""
     s, row = state.scalars[0], state.reservations[job]
     if starts_close:
         give_back(state, row.reserved_s, row.reserved_s)
@@ -206,11 +206,11 @@ def find_hole(state, job, core_key, from_s, limit_s, own_s):
     Parameters
     ----------
     core_key
-        Where jobs ask for memory: nodes are planned for in the order of power for ``CORE_LOW_POWER``, else of speed.
+        Order of nodes for jobs that ask for memory: the order of power for ``CORE_LOW_POWER``, else of speed.
     from_s, limit_s
         There is no hole before the first date, which may have gone by; the start must be before the second one.
     own_s
-        When its own reservation begins that is still in the plan; infinite where it is not.
+        Start of its own reservation if that is still in the plan; else infinite.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def find_hole(state, job, core_key, from_s, limit_s, own_s):
 
 @jit
 def _may_start(state, job, own_s):
-    """Tell whether a job may start now as far as counting cores tells, the fastest that are free at best."""
+    """Tell whether a job may start now by counting cores, at best the fastest free ones."""
     s, row = state.scalars[0], state.reservations[job]
     n = np.int64(row.n_requested)
     if n > s.n_free_cores or not stays_free(state, n, s.message_s + row.shortest_s, own_s):

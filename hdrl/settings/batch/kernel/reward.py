@@ -22,7 +22,7 @@ from hdrl.settings.batch.kernel.observe import N_SUMS
 from hdrl.settings.batch.platform.pstates import FREE, IDLE
 
 OWN = -1
-"""The number that stands for an objective of which the kernel knows nothing: nothing is paid here."""
+"""Number of an objective that the kernel does not compute: it pays nothing here."""
 
 SLOWDOWN, COMPLETION, UTILIZATION, MAKESPAN, ENERGY, EDP, BOUNDED_SLOWDOWN = range(7)
 WAIT, MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, MEAN_POWER, N_OBJECTIVES = range(7, 15)
@@ -127,7 +127,7 @@ def _elapsed_s(state, watch, is_over):
 
 @jit
 def _waiting(state, watch, is_over):
-    """Return what the jobs that have not ended contribute."""
+    """Return the contribution of the jobs that have not ended."""
     w = watch.rows[0]
     if is_over:
         return 0.0
@@ -186,7 +186,7 @@ def _per_elapsed(value, elapsed_s):
 
 @jit
 def objective_so_far(state, watch, objective, is_over):
-    """Return an objective as far as it is known now.
+    """Return the present value of an objective.
 
     - ``state``, ``watch``: the arrays of one environment and what accompanies them.
     - ``objective``: its number. Of those that are means over jobs, jobs that have not ended are only known if it is the
@@ -212,7 +212,7 @@ def objective_so_far(state, watch, objective, is_over):
 
 @jit
 def pay_growth(state, watch, is_over):
-    """Add what the objective has grown by to the reward."""
+    """Add the growth of the objective to the reward."""
     w = watch.rows[0]
     if w.objective == OWN:
         return

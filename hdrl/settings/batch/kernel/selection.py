@@ -79,7 +79,7 @@ def _core_of_group(state, group, core_key):
 
 @jit
 def _n_free(state, group, core_key):
-    """Return how many cores of a group are free."""
+    """Return the number of free cores of a group."""
     return state.n_free_on[group] if core_key == codes.CORE_HIGH_MEM else state.n_free[group]
 
 

@@ -1,4 +1,4 @@
-"""How the server handles the messages that it receives, and when it sends one to the scheduler.
+"""The server: how it handles the messages that it receives, and when it sends one to the scheduler.
 
 Submitters, the scheduler's answer and jobs that end send server messages. Each sends one, waits until it has been
 delivered, and goes on.
@@ -178,7 +178,7 @@ def send_late(state, n):
 
 @jit
 def rank_of_ends(state, n):
-    """Tell when the jobs that end in this step, with ``n`` ends of anything, send their last server messages.
+    """Return the rank at which the jobs that end in this step, with ``n`` ends of anything, send their last messages.
 
     With energy, each reads the energy of all hosts first, and lets the others go on a round for each host whose
     energy is out of date. Up to date are hosts on which something ends right now.
@@ -286,7 +286,7 @@ def _call_later(state, op):
 
 @jit
 def _apply(state, index):
-    """Do what one op of the scheduler's answer asks for."""
+    """Carry out one op of the scheduler's answer."""
     op = state.ops[index]
     if op.kind == codes.EXECUTE:
         _execute(state, op)

@@ -86,8 +86,8 @@ class BatchState(NamedTuple):
     # A bit for each core: whether the simulated host runs no job
     idle: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
     processor_of: Annotated[Ints, shared(np.int32, "n_cores")]
-    first_rung_of: Annotated[Ints, shared(np.int32, "n_cores")]  # where the P-states of a core's kind begin in `rungs`
-    message_s: Annotated[Floats, shared(np.float64, "n_cores")]  # how long a message of a core takes
+    first_rung_of: Annotated[Ints, shared(np.int32, "n_cores")]  # first P-state of a core's kind in `rungs`
+    message_s: Annotated[Floats, shared(np.float64, "n_cores")]  # duration of a message of a core
     rungs: Annotated[Rows, shared(RUNG_DTYPE, "n_rungs")]  # the P-states of one kind after the other
     # A bit for each core: whether no job holds it
     free: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
@@ -102,7 +102,7 @@ class BatchState(NamedTuple):
     free_bandwidth_gbps: Annotated[Floats, own(np.float64, "n_processors", is_restored=True)]
     due_pstates: Annotated[Rows, own(DUE_PSTATE_DTYPE, "n_processors", is_restored=True)]
     nodes: Annotated[Rows, shared(NODE_DTYPE, "n_nodes")]
-    n_free_on: Annotated[Ints, own(np.int32, "n_nodes", is_restored=True)]  # how many cores of each node no job holds
+    n_free_on: Annotated[Ints, own(np.int32, "n_nodes", is_restored=True)]  # number of free cores of each node
     free_memory_mib: Annotated[Floats, own(np.float64, "n_nodes", is_restored=True)]
     forecasts: Annotated[Rows, scratch(FORECAST_DTYPE, "n_nodes")]  # scratch of backfilling
     # Nodes that can be switched off (none where they cannot); in which order they are booted; scratch of backfilling:
@@ -121,7 +121,7 @@ class BatchState(NamedTuple):
     curves: Annotated[Rows, shared(CURVE_DTYPE, "n_curves")]
     fits: Annotated[Rows, shared(FIT_DTYPE, "n_fits")]
     paces: Annotated[Floats, own(np.float64, "n_paces", is_restored=True)]
-    watts: Annotated[Floats, own(np.float64, "n_watts", is_restored=True)]  # what each core draws, where fits say it
+    watts: Annotated[Floats, own(np.float64, "n_watts", is_restored=True)]  # power of each core, where fits define it
     by_speed: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, fastest first
     by_power: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, most frugal first
     sleeps: Annotated[Rows, own(SLOT_DTYPE, "n_slots", is_heap=True)]
@@ -131,7 +131,7 @@ class BatchState(NamedTuple):
     # Jobs whose last message is sent after all others of the same date
     late: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]
     events: Annotated[Rows, scratch(EVENT_DTYPE, "n_events")]  # events of the next message to the scheduler
-    ops: Annotated[Rows, own(OP_DTYPE, "n_ops")]  # what it answered
+    ops: Annotated[Rows, own(OP_DTYPE, "n_ops")]  # its answer
     pool: Annotated[Ints, own(np.int32, "n_named")]  # cores (or jobs) named in the answer
     chosen: Annotated[Bits, scratch(np.uint64, "n_core_words")]  # a bit for each core: scratch for sorting
     finished: Annotated[Rows, scratch(FINISHED_DTYPE, "n_endings")]  # scratch of one engine step
@@ -143,7 +143,7 @@ class BatchState(NamedTuple):
     plan_s: Annotated[Floats, own(np.float64, "n_planned_events")]
     # The job that takes them, or -1 - the job that gives them back
     plan: Annotated[Ints, own(np.int32, "n_planned_events")]
-    plan_free: Annotated[Ints, own(np.int32, "n_planned_events")]  # how many cores are free behind each event
+    plan_free: Annotated[Ints, own(np.int32, "n_planned_events")]  # number of free cores behind each event
     # Speeds of nodes, which are as fast as their slowest processors, fastest first, and which of them is whose
     node_gflops: Annotated[Floats, shared(np.float64, "n_speeds")]
     speed_of: Annotated[Ints, shared(np.int32, "n_nodes")]
@@ -162,13 +162,13 @@ class BatchState(NamedTuple):
     # them, and from when on there may be some (`kernel.reexamining`)
     given_at: Annotated[NDArray[np.int64], own(np.int64, "n_kinds")]
     given_from_s: Annotated[Floats, scratch(np.float64, "n_kinds")]
-    planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
+    planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # nodes on which jobs are expected to run
     planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
     counts: Annotated[Ints, scratch(np.int32, "n_counts")]  # scratch of the core selection
     group_keys: Annotated[Floats, scratch(np.float64, "n_groups")]  # the same
     block_keys: Annotated[Floats, scratch(np.float64, "n_groups")]  # the same
     switching: Annotated[Ints, scratch(np.int32, "n_switching")]  # scratch: cores that are to switch to each P-state
-    n_switching: Annotated[Ints, scratch(np.int32, "n_pstates")]  # how many these are
+    n_switching: Annotated[Ints, scratch(np.int32, "n_pstates")]  # number of these cores
     # A bit for each processor: whether its use has changed since the last answer
     touched: Annotated[Bits, own(np.uint64, "n_processor_words", is_restored=True)]
     # A bit for each processor: whether it has since the last observation
@@ -285,7 +285,7 @@ def new_state(
     Parameters
     ----------
     platform, workload
-        What to simulate; every job must fit the platform.
+        Machine and jobs; every job must fit the platform.
     twister
         State of the Mersenne twister that random keys draw from, shape ``(625,)``; ``None``: nothing is drawn.
     compatible
@@ -294,7 +294,7 @@ def new_state(
         Keep the machine-state, P-state and energy logs, and account for the energy of single jobs and for the time that
         hosts are busy (batches of environments do without).
     rule
-        What a policy adds to its job key and its backfilling.
+        Rules of a policy beyond its job key and its backfilling.
     """
     ruled = arrays_of(rule, platform, workload)
     rungs, kind = beginning.rungs(platform)

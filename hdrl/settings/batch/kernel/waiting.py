@@ -17,7 +17,7 @@ from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
 
 @jit
 def order_length_s(state, job):
-    """Return how long a job is taken to run where jobs are put into an order, in seconds."""
+    """Return the run time of a job that orders of jobs use, in seconds."""
     if state.scalars[0].predictor == codes.PREDICT_NOTHING:
         return state.jobs[job].requested_time_s
     return state.predictions[job].length_s

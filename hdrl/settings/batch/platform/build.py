@@ -116,14 +116,14 @@ def pstate_ladder(
     if rules.unused_pstate is not None:
         speeds, powers = np.append(speeds, STOPPED_FLOPS), np.append(powers, 0.0)
     if kind.fit is not None and rules.contention.name == MODEL_V2:
-        powers[:] = kind.fit.pidle / kind.cores  # what a node with tasks draws depends on all of them: kernel.energy
+        powers[:] = kind.fit.pidle / kind.cores  # the power of a node with tasks depends on all of them: kernel.energy
     if not np.all(speeds > 0) or not np.all(np.isfinite(speeds)):
         raise PlatformError(f"processor type {kind.name!r}: {gflops:g} Gflop/s a core is out of range")
     return speeds, powers
 
 
 IRMASIM_LOSS = 0.9
-"""Which share of what is lost by a fit its last version takes off; the numbers of its calibration are without it."""
+"""Share of the loss by a fit that IRMaSim's last version takes off; the numbers of its calibration are without it."""
 
 
 def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Link, rules: PStateRules) -> Platform:

@@ -28,8 +28,8 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
     Parameters
     ----------
     description
-        What a JSON description holds: ``clusters``, ``global_links`` and possibly custom ``types``
-        (see docs/platforms.md).
+        Contents of a JSON description: ``clusters``, ``global_links`` and possibly custom ``types`` (see
+        docs/platforms.md).
     rules
         P-state rules, `pstate_rules` without arguments unless given.
 
@@ -103,7 +103,7 @@ def describe_platform(platform: Platform) -> dict[str, object]:
 
 
 def _parts(kind: ProcessorType) -> dict[str, float]:
-    """Return what a processor type has beyond HDeepRM's keys."""
+    """Return the numbers of a processor type beyond HDeepRM's keys."""
     numbers: dict[str, float] = {}
     if kind.split_power is not None:
         numbers |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)

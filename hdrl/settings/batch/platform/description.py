@@ -80,7 +80,7 @@ FIT_KEYS: tuple[str, ...] = FittedCurve.__slots__
 
 
 def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[str, Any]:
-    """Return what a processor has by its fit; one field for all of it, since each costs time whenever hdrl starts."""
+    """Return the fields of a processor with a fit; one for all of it, since each costs time whenever hdrl starts."""
     lacking = [key for key in FIT_KEYS if key not in fit]
     if lacking:
         raise _error(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
@@ -133,7 +133,7 @@ class ProcessorEntry(Block):
         static, dynamic, cores = (given.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
             given["power"] = static + cores * dynamic
-        if given.get("c") is not None:  # what is no number is refused under its own key
+        if given.get("c") is not None:  # values that are no numbers are refused under their own key
             given.setdefault("mem_bw", given["c"] / MB_PER_GB if _is_number(given["c"]) else ENDLESS_GBPS)
         if any(key in given for key in FIT_KEYS):
             given |= _fitted({key: given.pop(key) for key in FIT_KEYS if key in given}, cores, given.get("mem_bw"))
@@ -156,7 +156,7 @@ class NodeMemory(Block):
 
 
 class ProcessorUse(Block):
-    """How many processors of a type a node has."""
+    """Number of processors of a type in a node."""
 
     type: Name
     number: Count
@@ -215,7 +215,7 @@ class LinkUse(Block):
 
 
 class NodeUse(Block):
-    """How many nodes of a type a cluster has."""
+    """Number of nodes of a type in a cluster."""
 
     type: Name
     number: Count

@@ -19,7 +19,7 @@ ENDLESS_GBPS = 1e9
 
 
 def is_homogeneous(name: str) -> bool:
-    """Tell whether a name is meant to be that of a machine of identical cores."""
+    """Tell whether a name is meant for a machine of identical cores."""
     return name.startswith(PREFIX)
 
 

@@ -99,7 +99,7 @@ def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
 
 
 def _part(part: type[P], entry: ProcessorEntry, keys: tuple[str, ...]) -> P | None:
-    """Return what some keys of an entry stand for, ``None`` if it has none of them."""
+    """Return the object that some keys of an entry describe, ``None`` if it has none of them."""
     values = [getattr(entry, key) for key in keys]
     return None if None in values else part(*values)
 

@@ -30,9 +30,9 @@ LOOPBACK_S = 1e-10
 class SplitPower:
     """Power of a processor in parts, as IRMaSim gives it."""
 
-    static_w: float  # what the processor draws, whatever its cores do, while at least one serves a job; in watts
-    dynamic_w: float  # what each core that serves a job adds, in watts
-    idle_share: float  # which share of ``static_w`` the processor draws while no core serves a job
+    static_w: float  # power of the processor, whatever its cores do, while at least one serves a job; in watts
+    dynamic_w: float  # additional power of each core that serves a job, in watts
+    idle_share: float  # share of ``static_w`` that the processor draws while no core serves a job
 
     def unused_w(self, n_cores: int) -> tuple[float, float]:
         """Return the watts of a core without a job while another one of its processor has one, and while none has."""
@@ -42,15 +42,15 @@ class SplitPower:
 
 @dataclass(frozen=True, slots=True)
 class SpeedCurve:
-    """How fast a core runs beside others that use the same memory: the parameters of IRMaSim's modelV1.
+    """Speed of a core beside others that use the same memory: the parameters of IRMaSim's modelV1.
 
     `kernel.energy.pace_on_curve` has the formula.
     """
 
     b: float  # slope of the speed beyond ``c``, as a share of the peak per MB/s, below 0
     c: float  # demand of all cores of the processor up to which none is slowed down, in MB/s
-    # where a core's own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and more,
-    # over ``dc - n dd`` MB/s
+    # range in which its own demand counts, with n other tasks on the processor: rising from ``(da - n) db`` MB/s, over
+    # ``dc - n dd`` MB/s
     da: float
     db: float
     dc: float
@@ -59,13 +59,13 @@ class SpeedCurve:
 
 @dataclass(frozen=True, slots=True)
 class FittedCurve:
-    """How fast a core of a node runs beside others, and what the node draws: the parameters of IRMaSim's modelV2.
+    """Speed of a core of a node beside others, and the power of the node: the parameters of IRMaSim's modelV2.
 
     They are fitted to measurements. `kernel.energy.pace_by_fit` and `kernel.energy.power_by_fit` have the formulas, in
     which demands are in GB/s.
     """
 
-    # how steeply speeds fall: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
+    # slope of the speeds: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
     # itself demands, ``aaa`` for both together; in s/GB
     aaa: float
     aab: float
@@ -89,8 +89,8 @@ class FittedCurve:
     dab: float
     dba: float
     dbb: float
-    pidle: float  # what the node draws without a task, in watts
-    # what it draws with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``
+    pidle: float  # power of the node without a task, in watts
+    # power with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``
     p00: float
     p01: float
     p02: float
@@ -99,7 +99,7 @@ class FittedCurve:
     p20: float
 
     def serving_w(self, n_tasks: int) -> float:
-        """Return what the node draws while tasks that demand no memory run on it, in watts, at least 0.
+        """Return the power of the node while tasks that demand no memory run on it, in watts, at least 0.
 
         ``n_tasks``: how many, at least 1.
         """
@@ -129,12 +129,12 @@ class ProcessorType:
     llc_mb
         Last-level cache in MB (information only).
     source
-        Where the numbers come from.
+        Source of the numbers.
     split_power
-        What it draws in parts, whose sum ``power_w`` is; ``None``: fixed shares of ``power_w`` while it is not used.
+        Its power in parts, whose sum is ``power_w``; ``None``: fixed shares of ``power_w`` while it is not used.
     curve, fit
-        How its cores slow each other down under the contention models ``modelV1`` and ``modelV2``; ``None``: unknown.
-        A fit is that of a node whose only processor this is.
+        Mutual slowdown of its cores under the contention models ``modelV1`` and ``modelV2``; ``None``: unknown. A fit
+        is that of a node whose only processor this is.
     """
 
     name: str
@@ -295,22 +295,22 @@ class Platform:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether its curves are fits, which tell the power of its nodes, too."""
+        """True if its curves are fits, which give the power of its nodes, too."""
         return len(self.curves) > 0 and self.curves.shape[1] > len(fields(SpeedCurve))
 
     @property
     def has_power(self) -> bool:
-        """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
+        """True if the power of every core is known (SimGrid files need not give it; it is NaN then)."""
         return not bool(np.any(np.isnan(self.full_w)))
 
     @cached_property
     def has_split_power(self) -> bool:
-        """Whether a processor says itself what it draws while it is not used."""
+        """True if a processor defines its own power while it is not used."""
         return any(kind.split_power is not None for node in self._node_types for kind, _ in node.processors)
 
     @cached_property
     def has_own_node_power(self) -> bool:
-        """Whether a type of nodes says itself what it takes to switch them off."""
+        """True if a type of nodes defines its own cost of switching them off."""
         return any(node.node_power is not None for node in self._node_types)
 
     @property
@@ -319,7 +319,7 @@ class Platform:
 
     @cached_property
     def sleep_states_of_node(self) -> tuple[tuple[SleepState, ...], ...]:
-        """What each node can be switched to, in the order of its hosts' ``sleep_pstates``; see `sleep.read_states`."""
+        """Sleep states of each node, in the order of its hosts' ``sleep_pstates``; see `sleep.read_states`."""
         if not self.properties:
             return ((),) * self.n_nodes
         first = self.first_core_of_processor[self.first_processor_of_node[:-1]]
@@ -329,7 +329,7 @@ class Platform:
 
     @property
     def sleep_states(self) -> tuple[SleepState, ...]:
-        """What all nodes can be switched to, in the order of ``sleep_pstates``; none if they have different ones."""
+        """Sleep states of all nodes, in the order of ``sleep_pstates``; none if nodes have different ones."""
         different = set(self.sleep_states_of_node)
         return different.pop() if len(different) == 1 else ()
 
@@ -340,7 +340,7 @@ class Platform:
 
     @cached_property
     def pstate_uses(self) -> NDArray[np.int8]:
-        """What each P-state of each core is for, one of `sleep.USES`, shape ``(n_cores, n_pstates)``."""
+        """Use of each P-state of each core, one of `sleep.USES`, shape ``(n_cores, n_pstates)``."""
         uses = {states: uses_of(states, self.n_pstates) for states in set(self.sleep_states_of_node)}
         of_node = np.array([uses[states] for states in self.sleep_states_of_node])
         return of_node[self.node_of_processor[self.processor_of_core]]
@@ -352,7 +352,7 @@ class Platform:
 
     @property
     def unit_kinds(self) -> dict[str, int]:
-        """How many cores there are of each speed, the fastest first, called by it: ``{"12.8 Gflop/s": 64}``."""
+        """Number of cores of each speed, the fastest first, named by the speed: ``{"12.8 Gflop/s": 64}``."""
         speeds, n_of_speed = np.unique(self.speed_flops[:, 0] / 1e9, return_counts=True)
         named = zip(speeds.tolist()[::-1], n_of_speed.tolist()[::-1], strict=True)
         return {f"{speed:g} Gflop/s": number for speed, number in named}

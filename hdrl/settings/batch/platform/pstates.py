@@ -93,7 +93,7 @@ class PStateRules:
     mib_per_gb
         Megabytes that a "GB" of a node's memory holds.
     node_power
-        What it takes to switch nodes off that do not say so themselves; ``None``: they are always on.
+        Cost of switching off nodes that do not define it themselves; ``None``: they are always on.
     """
 
     name: str
@@ -126,7 +126,7 @@ def pstate_rules(
     compatibility
         ``None``, or one of `simulators.COMPATIBILITY_MODES`, where nodes are always on.
     node_power
-        What it takes to switch nodes off that do not say so themselves; ``None``: they are always on.
+        Cost of switching off nodes that do not define it themselves; ``None``: they are always on.
 
     Raises
     ------

@@ -115,7 +115,7 @@ def _link(parent: Any, name: str, link: Any) -> None:
 
 
 def _stored_text(platform: Platform) -> str:
-    """Return what the comment holds: ASCII without two hyphens in a row, as a comment must be."""
+    """Return the text of the comment: ASCII without two hyphens in a row, as a comment must be."""
     stored = {
         "name": platform.name,
         "rules": None if platform.rules is None else _stored_rules(platform.rules),

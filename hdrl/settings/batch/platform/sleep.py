@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 COMPUTES, SLEEPS, FALLS_ASLEEP, WAKES = range(4)
 USES = (COMPUTES, SLEEPS, FALLS_ASLEEP, WAKES)
-"""What a P-state is for: a host that is on, one that sleeps, one on its way to that, and one on its way back."""
+"""Uses of a P-state: a host that is on, one that sleeps, one on its way to that, and one on its way back."""
 
 
 class SleepState(NamedTuple):
-    """What a node can be switched to: the P-state of its hosts there, on the way to it, and on the way back."""
+    """Sleep state of a node: the P-state of its hosts there, on the way to it, and on the way back."""
 
     off: int
     down: int
@@ -44,7 +44,7 @@ def read_states(text: str) -> tuple[SleepState, ...]:
 
 
 def uses_of(states: tuple[SleepState, ...], n_pstates: int) -> NDArray[np.int8]:
-    """Return what each P-state of a host is for, one of `USES`, shape ``(n_pstates,)``."""
+    """Return the use of each P-state of a host, one of `USES`, shape ``(n_pstates,)``."""
     uses = np.full(n_pstates, COMPUTES, dtype=np.int8)
     for state in states:
         uses[list(state)] = SLEEPS, FALLS_ASLEEP, WAKES

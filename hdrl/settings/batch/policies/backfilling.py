@@ -26,13 +26,13 @@ EASY_ORDERS = ("fcfs", "sjf", "priority")
 
 
 def fcfs(job: object, now_s: float) -> float:
-    """Serve who came first: all priorities are equal, and ties go to the job that came first."""
+    """Serve first come, first served: all priorities are equal, and ties go to the job that came first."""
     del job, now_s
     return 0.0
 
 
 class Backfilling(abc.ABC):
-    """What both kinds have in common: when to decide, and the queue.
+    """Base of both kinds: when to decide, and the queue.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Backfilling(abc.ABC):
         self._begin()
 
     def __call__(self, view: View) -> list[Start]:
-        """Return what to start now."""
+        """Return the jobs to start now."""
         for kind, subject in view.news:
             if kind == News.SIMULATION_BEGINS:
                 self._begin()
@@ -75,14 +75,14 @@ class Backfilling(abc.ABC):
         return machine.started
 
     def _machine(self, view: View) -> MachinePicture:
-        """Return what is free, on the platform of the last simulation or on another one."""
+        """Return the free resources, on the platform of the last simulation or on another one."""
         if self._tables is None or self._tables.platform is not view.platform:
             self._tables = CoreTables.of(view.platform, self.core_selection)
         return MachinePicture(view, self._tables)
 
     def _begin(self) -> None:
         self._is_due = False
-        self._running: dict[int, Any] = {}  # what is known of each running job
+        self._running: dict[int, Any] = {}  # state of each running job
 
     def _forget(self, job: int) -> None:
         """Forget a job that has ended."""
@@ -94,7 +94,7 @@ class Backfilling(abc.ABC):
 
 
 class HeadReservation(NamedTuple):
-    """When the first of the queue can start, in seconds, and what is free on each node then: cores, and MiB."""
+    """Earliest start of the first job of the queue, in seconds, and what is free on each node then: cores, and MiB."""
 
     shadow_s: float
     cores: NDArray[np.int64]
@@ -143,16 +143,16 @@ class Easy(Backfilling):
         then = self._reserve(machine, head)
         for job in self._candidates(machine, queue, arrivals):
             cores = machine.choose(job)
-            left = None if cores is None else self._left(machine, head, job, cores, then)
+            left = None if cores is None else self._reservation_after(machine, head, job, cores, then)
             if cores is not None and left is not None:
                 then = left
                 self._start(machine, job, cores)
 
     @staticmethod
-    def _left(
+    def _reservation_after(
         machine: MachinePicture, head: int, job: int, cores: NDArray[np.int64], then: HeadReservation
     ) -> HeadReservation | None:
-        """Return what the head's reservation is if a job starts on some cores now, ``None`` if it delays the head."""
+        """Return the head's reservation if a job starts on some cores now, ``None`` if that delays the head."""
         if machine.now_s + machine.duration_s(job, cores) <= then.shadow_s:
             return then
         taken = machine.cores_per_node(cores)
@@ -226,7 +226,7 @@ class Conservative(Backfilling):
 
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
-        self._mend(machine, arrivals)
+        self._renew_overdue(machine, arrivals)
         self._settle(machine, queue, arrivals)
         if not self._running and queue:  # dates that are close can hold each other up; no further decision would come
             self._reserved = {}
@@ -240,8 +240,8 @@ class Conservative(Backfilling):
         while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
             jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, place[job]))
 
-    def _mend(self, machine: MachinePicture, arrivals: list[int]) -> None:
-        """Where jobs take longer than expected, make again what is no longer possible, in the order of the dates."""
+    def _renew_overdue(self, machine: MachinePicture, arrivals: list[int]) -> None:
+        """Renew reservations that jobs made impossible by running longer than expected, in the order of their dates."""
         now_s = machine.now_s
         late = [stay for stay in (*self._running.values(), *self._reserved.values()) if stay.end_s <= now_s]
         if not late and all(stay.start_s >= now_s for stay in self._reserved.values()):

@@ -1,4 +1,4 @@
-"""What a policy of the kernel is made of: its numbers there, core selections and backfilling by name."""
+"""Parts of a policy of the kernel: its numbers there, core selections and backfilling by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER_JOB_SELECTIONS = {"longest": "ljf", "low_mem_ops": "low_mem_bw"}
 """Names of IRMaSim, and what they are called here."""
 
 NODE = "-node_"
-"""What the name of a policy that chooses nodes holds between its job selection and its node selection."""
+"""Separator of job selection and node selection in the name of a policy that chooses nodes."""
 
 BACKFILLINGS: dict[str, int] = {
     "easy": codes.EASY_FCFS,
@@ -52,7 +52,7 @@ class PolicyPair:
         Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
         `kernel.codes`).
     rule
-        What predicts run times, and a gate.
+        Predictor of run times, and a gate.
     is_clairvoyant
         Whether its predictor knows true run times.
     """

@@ -1,4 +1,4 @@
-"""Who knows what no scheduler can know: true run times."""
+"""Policies that use what no scheduler can know: true run times."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
     policy
         A name, a path, a function or an `OwnPriority`.
     workload
-        What it schedules; ``None``: only what the policy says counts.
+        Its workload; ``None``: only the policy counts.
 
     Raises
     ------

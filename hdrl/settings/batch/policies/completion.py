@@ -29,7 +29,7 @@ MAX_PLANNED = 256
 
 
 class _Place(NamedTuple):
-    """Where and when a job would run; dates in seconds."""
+    """Possible place and time of a job; dates in seconds."""
 
     node: int
     cores: NDArray[np.int64]
@@ -43,7 +43,7 @@ class MinMin(Backfilling):
     Parameters
     ----------
     max_planned
-        How many of the waiting jobs are planned, in the order in which they came.
+        Number of waiting jobs that are planned, in the order in which they came.
     """
 
     looks_at_times = True
@@ -74,7 +74,7 @@ class MinMin(Backfilling):
         return _planned(machine, self._ready_s(machine), jobs, largest_first=False)
 
     def _ready_s(self, machine: MachinePicture) -> NDArray[np.float64]:
-        """Return when each core is expected to be free, in seconds; what is overdue is not free yet."""
+        """Return the date at which each core is expected to be free, in seconds; overdue cores are not free yet."""
         soon_s = math.nextafter(machine.now_s, math.inf)
         ready_s = np.full(len(machine.free), machine.now_s)
         for core in np.flatnonzero(~machine.free).tolist():
@@ -105,7 +105,7 @@ MAPPINGS: Mapping[str, type[MinMin]] = MappingProxyType({"min_min": MinMin, "max
 def _planned(
     machine: MachinePicture, ready_s: NDArray[np.float64], jobs: Sequence[int], *, largest_first: bool
 ) -> list[tuple[int, _Place]]:
-    """Return where each job would run, in the order in which they are planned."""
+    """Return the place of each job, in the order in which they are planned."""
     ready_s = ready_s.copy()
     cores_of = [np.flatnonzero(machine.tables.node_of_core == node) for node in range(len(machine.free_memory_mib))]
     best = {job: _best_place(machine, ready_s, cores_of, job) for job in jobs}
@@ -126,7 +126,7 @@ def _planned(
 def _best_place(
     machine: MachinePicture, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int
 ) -> _Place:
-    """Return where a job would be done first."""
+    """Return the place where a job would be done first."""
     wanted = int(machine.jobs["cores"][job])
     found: _Place | None = None
     for node, cores in enumerate(cores_of):

@@ -28,7 +28,7 @@ FORMS = {
     "guarded": codes.INDEX_GUARDED,
     "pausing": codes.INDEX_PAUSING,
 }
-"""What the weights of an index mean: see `kernel.keys`."""
+"""Forms of an index, which give its weights their meaning: see `kernel.keys`."""
 
 _FIRST = {
     "linear": {1: 1.0, 2: 1.0, 5: -0.5},
@@ -43,7 +43,7 @@ _FEATURES = (
     *("request", "share of machine", "predicted length", "harmonic length", "last two", "stretch", "wait"),
     *("wait by request", "user known", "user's spread", "user's jobs here", "user's jobs waiting", "fits"),
 )
-"""What `kernel.keys.describe` writes, in its order."""
+"""Names of the features that `kernel.keys.describe` writes, in its order."""
 
 _OF_GATE = (
     *("bias", "predicted length", "harmonic length", "share of machine", "stretch", "wait"),
@@ -59,7 +59,7 @@ LARGEST_WEIGHT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class IndexKind:
-    """What an index is made of, but for its weights.
+    """Parts of an index without its weights.
 
     Raises
     ------
@@ -71,7 +71,7 @@ class IndexKind:
     gate: bool = True  # whether it holds jobs back
     predictor: str = "geo"  # a name of `predict.PREDICTORS`
     backfilling: str = "easy_priority"  # the order in which jobs may overtake; ``"easy_priority"``: that of the index
-    core_selection: str = DEFAULT_CORE_SELECTION  # which cores a job gets
+    core_selection: str = DEFAULT_CORE_SELECTION  # core selection
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -84,12 +84,12 @@ class IndexKind:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> IndexKind:
-        """Return what the arguments of an environment say of the index; others concern trainings alone."""
+        """Return the kind of index that the arguments of an environment define; others concern trainings alone."""
         return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
 
     @property
     def n_weights(self) -> int:
-        """How many weights the index and the gate have."""
+        """Number of weights of the index and the gate."""
         return n_weights_of(FORMS[self.form])
 
     def policy(self, offsets: Sequence[float] | NDArray[np.float64], name: str = "index") -> PolicyPair:
@@ -114,7 +114,7 @@ def first_weights(form: str) -> NDArray[np.float64]:
 
 
 def names_of_weights(form: str) -> tuple[str, ...]:
-    """Return what the weights of an index are called."""
+    """Return the names of the weights of an index."""
     of_neurons = [
         f"neuron {number}: {name}" for number in range(1, N_HIDDEN + 1) for name in ("weight", "bias", *_FEATURES)
     ]

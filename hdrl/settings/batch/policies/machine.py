@@ -1,4 +1,4 @@
-"""What a policy in Python needs to choose cores: a picture of the machine that follows its own decisions."""
+"""State of the machine for policies in Python that choose cores; it follows their own decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORE_ORDERS = ("high_gflops", "low_power")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreTables:
-    """What does not change while something is simulated; to make it takes longer than a decision."""
+    """Constant tables of a simulation; making them takes longer than a decision."""
 
     platform: Platform
     reference_flops: float  # the speed at which requested times are meant, in flop/s
@@ -104,19 +104,19 @@ class MachinePicture:
         return self.now_s + self.duration_s(job, cores)
 
     def duration_s(self, job: int, cores: NDArray[np.int64]) -> float:
-        """Return how long a job is expected to run on some cores, of which the slowest sets the pace, in seconds."""
+        """Return the expected run time of a job on some cores; the slowest sets the pace; in seconds."""
         return self.duration_at(job, float(self.tables.gflops_of_core[cores].min()))
 
     def duration_at(self, job: int, gflops: float) -> float:
-        """Return how long a job is expected to run on cores of a speed, in seconds."""
+        """Return the expected run time of a job on cores of a speed, in seconds."""
         return float(self.jobs["requested_time_s"][job] * self.tables.reference_flops / (gflops * 1e9))
 
     def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many of some cores are on each node, shape ``(n_nodes,)``."""
+        """Return the number of some cores on each node, shape ``(n_nodes,)``."""
         return np.bincount(self.tables.node_of_core[cores], minlength=len(self.free_memory_mib))
 
     def room(self, job: Any, cores: NDArray[np.int64], memory_mib: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return how many cores of a job fit on each node."""
+        """Return the number of cores of a job that fit on each node."""
         asked_mib = float(self.jobs["memory_mib"][job])
         if asked_mib <= 0.0:
             return np.maximum(cores, 0)

@@ -49,7 +49,7 @@ from hdrl.settings.batch.policies.priorities import WaitingJob
 from hdrl.settings.batch.simulation.view import View
 
 QUEUE = "fcfs+"
-"""What the names of policies that backfill begin with."""
+"""Prefix of the names of policies that backfill."""
 
 BACKFILLING = f"{QUEUE}easy"
 """The job selection of the manager that backfills."""
@@ -66,7 +66,7 @@ JOB_KEYS: Mapping[str, Callable[[WaitingJob], float]] = MappingProxyType(
         "low_mem_bw": lambda job: job.bandwidth_gbps,
     }
 )
-"""What job selections look at; the lowest is next, ties go to the job that came first. ``random`` draws instead."""
+"""Keys of job selections; the lowest is next, ties go to the job that came first. ``random`` draws instead."""
 
 TIMED = frozenset({"shortest", "longest", BACKFILLING})
 """Job selections that look at requested times."""
@@ -81,14 +81,14 @@ def check_name(what: str, name: str, known: tuple[str, ...], prefix: str = "") -
 
 
 class NodePolicy(Backfilling):
-    """What all of them have in common: the order of nodes, and what each of them has left."""
+    """Base of node policies: the order of nodes, and what each of them has left."""
 
     def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:
         self.job_selection, self.node_selection, self.seed = job_selection, node_selection, seed
         super().__init__(self._key)
 
     rule = ""
-    """What its name holds behind the job selection."""
+    """Part of its name behind the job selection."""
 
     _running: dict[int, tuple[float, NDArray[np.int64]]]
     """Expected end and cores per node."""
@@ -100,7 +100,7 @@ class NodePolicy(Backfilling):
 
     @property
     def looks_at_times(self) -> bool:
-        """Whether it looks at requested times."""
+        """True if it uses requested times."""
         return self.job_selection in TIMED
 
     def _begin(self) -> None:
@@ -127,7 +127,7 @@ class NodePolicy(Backfilling):
         return nodes[np.argsort(self._node_keys(machine, job)[nodes], kind="stable")]
 
     def _node_keys(self, machine: MachinePicture, job: int) -> NDArray[np.float64]:
-        """Return what nodes are sorted by for a job, the lowest first."""
+        """Return the sort key of each node for a job, the lowest first."""
         del job
         platform = machine.tables.platform
         n_nodes = platform.n_nodes
@@ -196,7 +196,7 @@ class _Running(NamedTuple):
 
 
 class Protected(NamedTuple):
-    """When the head is expected to fit on a node, in seconds, and what is free there then."""
+    """Date at which the head is expected to fit on a node, in seconds, and what is free there then."""
 
     date_s: float
     cores: int
@@ -272,7 +272,7 @@ class NodeEasy(NodePolicy):
         return sorted(here)
 
     def _then(self, machine: MachinePicture, head: int, node: int) -> tuple[Protected, bool]:
-        """Return when the head is expected to fit on a node; if it never does, when the node is empty, and no."""
+        """Return date and resources with which the head fits on a node, and True; else the empty node's, and False."""
         cores, memory_mib = int(self._free_cores(machine)[node]), float(machine.free_memory_mib[node])
         date_s, fits = -math.inf, False
         for end_s, _, job, taken in self._on(node):
@@ -295,5 +295,5 @@ class NodeEasy(NodePolicy):
 
 
 def free_cores(machine: MachinePicture) -> NDArray[np.int64]:
-    """Return how many cores of each node are free, shape ``(n_nodes,)``."""
+    """Return the number of free cores of each node, shape ``(n_nodes,)``."""
     return machine.cores_per_node(np.flatnonzero(machine.free))

@@ -73,7 +73,7 @@ ORDER_KEYS: Mapping[str, Callable[[WaitingJob], float]] = MappingProxyType(
         "largest": lambda job: -job.cores,
     }
 )
-"""What orders of jobs look at; the lowest is tried first, ties go to the job that came first."""
+"""Keys of orders of jobs; the lowest is tried first, ties go to the job that came first."""
 
 ORDERS = (RANDOM, *ORDER_KEYS, *JOBS)
 """The orders in which jobs are tried that may overtake; the last ones are those of `node_policies_energy`."""
@@ -104,9 +104,9 @@ def read_backfilling(
     Parameters
     ----------
     rule
-        What stands between ``fcfs+`` and ``-node_``, for instance ``"hbackfill_shortest"``.
+        Part of the name between ``fcfs+`` and ``-node_``, for instance ``"hbackfill_shortest"``.
     by_order, by_fit
-        What to make instead of `NodeByOrder` and `NodeByFit`.
+        Classes to make instead of `NodeByOrder` and `NodeByFit`.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _rules() -> list[str]:
 
 
 class NodeReserving(NodeEasy):
-    """What these policies have in common: what the head of the queue needs, and who may overtake it.
+    """Base of these policies: what the head of the queue needs, and which jobs may overtake it.
 
     - ``kind``: the rule, a word of `node_policies_backfill`.
     - ``detail``: what follows it in the name.
@@ -146,13 +146,13 @@ class NodeReserving(NodeEasy):
 
     @property
     def looks_at_times(self) -> bool:
-        """Whether it looks at requested times: always."""
+        """True: it always uses requested times."""
         return True
 
     @property
     @abc.abstractmethod
     def _protects_one(self) -> bool:
-        """Whether only the node is protected on which the head is expected to fit first."""
+        """True if only the node is protected on which the head is expected to fit first."""
 
     def _begin(self) -> None:
         super()._begin()
@@ -186,7 +186,7 @@ class NodeReserving(NodeEasy):
     # ---- what is there
 
     def _expected_s(self, machine: MachinePicture, job: int, node: int) -> float:
-        """Return how long a job is expected to run on a node, in seconds."""
+        """Return the expected run time of a job on a node, in seconds."""
         return machine.duration_at(job, float(machine.tables.gflops_of_node[node]))
 
     def _free_cores(self, machine: MachinePicture) -> NDArray[np.int64]:
@@ -204,7 +204,7 @@ class NodeReserving(NodeEasy):
     # ---- what the head needs
 
     def _on_node(self, machine: MachinePicture, head: int, node: int) -> Protected | None:
-        """Return what is protected on a node; ``None``: nothing."""
+        """Return the protection of a node; ``None``: nothing."""
         if node not in self._protected:
             self._protected[node] = (
                 self._if_best(machine, head, node) if self._protects_one else self._then(machine, head, node)[0]
@@ -212,7 +212,7 @@ class NodeReserving(NodeEasy):
         return self._protected[node]
 
     def _if_best(self, machine: MachinePicture, head: int, node: int) -> Protected | None:
-        """Return what the head needs on a node, if that is where it is expected to fit first."""
+        """Return the head's needs on a node, if that is where it is expected to fit first."""
         dates_s = []
         for other in range(len(self._whole)):
             then, fits = self._then(machine, head, other)
@@ -312,7 +312,7 @@ class NodeByFit(NodeReserving):
                 pairs = [pair for pair in pairs if pair[0] != job]
 
     def _fit(self, machine: MachinePicture, head: int, job: int, node: int) -> float:
-        """Return how well a job fits on a node, the best first."""
+        """Return the fit of a job on a node; the lowest is best."""
         metric, _, criterion = self.detail.partition("_")
         left_cores = int(self._free_cores(machine)[node] - machine.jobs["cores"][job])
         if metric == "core":
@@ -322,13 +322,13 @@ class NodeByFit(NodeReserving):
         return -spare if criterion == "worst" else spare
 
     def _spare_s(self, machine: MachinePicture, head: int, job: int, node: int) -> float:
-        """Return how long before the head needs a node a job is expected to leave it, in seconds."""
+        """Return the time between a job's expected end on a node and the head's need of it, in seconds."""
         if self._is_empty(machine, node):
             return -NO_LIMIT_S if self.kind == BY_BEST_FIT else 0
         limit_s = self._limit_s(machine, head, node)
         return limit_s if limit_s == NO_LIMIT_S else limit_s - machine.now_s - self._expected_s(machine, job, node)
 
     def _limit_s(self, machine: MachinePicture, head: int, node: int) -> float:
-        """Return when the head needs a node, in seconds; `NO_LIMIT_S`: never."""
+        """Return the date at which the head needs a node, in seconds; `NO_LIMIT_S`: never."""
         protected = self._on_node(machine, head, node)
         return NO_LIMIT_S if protected is None or protected.date_s == math.inf else protected.date_s

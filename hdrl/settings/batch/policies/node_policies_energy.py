@@ -49,7 +49,7 @@ class NodeEnergy(NodePolicy):
 
     @property
     def looks_at_times(self) -> bool:
-        """Whether it looks at requested times: always."""
+        """True: it always uses requested times."""
         return True
 
     def _machine(self, view: View) -> MachinePicture:
@@ -120,7 +120,7 @@ def energies_of(name: str, view: View) -> NDArray[np.float64]:
 
 
 def job_key(job: WaitingJob, order: str, energy_j: NDArray[np.float64] | None) -> float:
-    """Return what a job is ordered by, the lowest first.
+    """Return the sort key of a job, the lowest first.
 
     ``energy_j``: the energies that users ask for; ``None``: the order needs none.
     """

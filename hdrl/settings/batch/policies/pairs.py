@@ -119,10 +119,11 @@ GATE = "gate"
 """The gate by hand."""
 
 SLEEP = "sleep"
-"""What chooses the sleep state to which nodes are switched, by its place among the platform's."""
+"""Name of the rule that chooses the sleep state of switched nodes, by its place among the platform's."""
 
 NODE_RULES = {"off": "600", "on": "0.5", SLEEP: "1"}
-"""What switches nodes: after which time without a job, in seconds, how many are on, and to what; with examples."""
+"""Rules that switch nodes: idle seconds before a node goes off, the share of nodes that stay on, and the sleep state;
+with examples."""
 
 ADDITIONS = {
     **{
@@ -135,7 +136,7 @@ ADDITIONS = {
     f"~on{NODE_RULES['on']}": "half of the nodes are on, more if the first waiting job needs them",
     f"~off{NODE_RULES['off']}~{SLEEP}{NODE_RULES[SLEEP]}": "the second sleep state, instead of off",
 }
-"""What may follow the name of a policy, in this order, with example numbers, and what it does."""
+"""Suffixes of the name of a policy, in this order, with example numbers, and their effects."""
 
 GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
 """Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""

@@ -52,9 +52,9 @@ class OwnPrediction:
         Makes a new predictor: an object with ``predict(job)``, which returns seconds on cores of the platform's mean
         speed, and ``ended(job, run_s)``. Both get a `WaitingJob`; ``job.job`` is -1 where it is not of the workload.
     name
-        What it is called in messages.
+        Its name in messages.
     clairvoyant
-        Whether it looks at what no scheduler can know.
+        Whether it uses information that no scheduler can have.
     """
 
     pair: PolicyPair

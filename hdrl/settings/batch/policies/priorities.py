@@ -32,26 +32,26 @@ if TYPE_CHECKING:
 
 
 class WaitingJob(NamedTuple):
-    """What a priority may know of a waiting job.
+    """Data of a waiting job that a priority may use.
 
     Attributes
     ----------
     job
         Its index in the workload.
     submit_s
-        When it was submitted, in seconds.
+        Submission, in seconds.
     cores
-        How many cores it asks for.
+        Number of requested cores.
     requested_time_s
-        How long it will run as its user says, in seconds on cores of the platform's mean speed.
+        Run time that its user requests, in seconds on cores of the platform's mean speed.
     walltime_s
-        When it is killed, in seconds after its start; -1: never.
+        Time limit after its start, in seconds; -1: none.
     memory_mib, bandwidth_gbps
         Memory in MiB and memory bandwidth in GB/s that each of its cores takes.
     user, group, executable, queue
         Numbers of the log, -1 if it has none.
     site
-        What it asks of the site: partitions, account, QOS, ...; ``None`` on a machine without rules.
+        Its request to the site: partitions, account, QOS, ...; ``None`` on a machine without rules.
     """
 
     job: int
@@ -86,13 +86,13 @@ class OwnPriority:
     backfilling
         ``None``, or one of ``easy``, ``easy_sjbf``, ``easy_priority`` and ``conservative``.
     core_selection
-        Which cores a job gets.
+        Core selection of the jobs.
     priorities
         The same for all waiting jobs at once; used instead of ``priority`` where both are given.
     name
-        What it is called in messages.
+        Its name in messages.
     clairvoyant
-        Whether it looks at what no scheduler can know, as for instance true run times.
+        Whether it uses information that no scheduler can have, such as true run times.
     """
 
     priority: PriorityFunction | None = None
@@ -163,7 +163,7 @@ def _checked(values: Any, view: View, jobs: NDArray[np.int64], name: str) -> NDA
 
 
 def _first_odd(values: Any, view: View, jobs: NDArray[np.int64]) -> str:
-    """Say which of some values is no number."""
+    """Describe the first value that is no number."""
     if not isinstance(values, list):
         return f"the priorities are {values!r}"
     bad = next((place for place, value in enumerate(values) if not _is_number(value)), 0)

@@ -22,7 +22,7 @@ from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
 
 FilePolicy: TypeAlias = OwnPriority | OwnPrediction | Callable[[Any], Any]
-"""What a file may define."""
+"""Kinds of policies that a file may define."""
 
 
 def read_policy(name: str) -> PolicyPair | FilePolicy:

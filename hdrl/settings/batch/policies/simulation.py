@@ -89,7 +89,7 @@ def simulate(
         One of `hdrl.settings.batch.simulators.SIMULATORS`; ``"site"`` takes the place of ``"embedded"`` where the
         platform has the rules of a site (`dataclasses.replace` it with ``site=None`` to simulate without them).
     folder
-        Where a simulator outside the kernel leaves its files; ``None``: they are thrown away.
+        Folder for the files of a simulator outside the kernel; ``None``: they are discarded.
     platform_file
         SimGrid file of a platform that hdrl did not describe itself, for the same two.
 
@@ -213,7 +213,7 @@ def _file(policy: str | Policy) -> Path | None:
 
 
 def _policy(policy: str | Policy, seed: int, compatibility: str | None) -> Policy:
-    """Return what a policy given in any form is."""
+    """Return the policy for a policy in any form."""
     if not isinstance(policy, str):
         return policy
     if is_in_python(policy):
@@ -236,7 +236,7 @@ def embedded_simulator(
 
 
 class PolicySimulator(Protocol):
-    """What policies in Python need of a simulator: `EmbeddedSimulator` has it, and those behind `SIMULATORS`."""
+    """Simulator interface for policies in Python: of `EmbeddedSimulator`, and of those behind `SIMULATORS`."""
 
     workload: Workload
 
@@ -247,7 +247,7 @@ class PolicySimulator(Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether a policy pair would decide now."""
+        """True if a policy pair would decide now."""
         ...
 
     def reset(self) -> View:

@@ -1,1 +1,1 @@
-"""How long jobs will run: predictors of run times, and how good they are."""
+"""Predictors of the run times of jobs, and their quality."""

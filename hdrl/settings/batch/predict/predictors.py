@@ -37,7 +37,7 @@ from hdrl.settings.batch.workload.statistics import reference_run_times
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """What predicts run times.
+    """A predictor of run times.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Predictor:
     by_name: bool = False
 
     def asked(self) -> dict[str, Any]:
-        """Return what a `kernel.beginning.Rule` needs to know of it."""
+        """Return its arguments for a `kernel.beginning.Rule`."""
         network = self.network().numbers if self.network is not None else ()
         return {"predictor": self.code, "run_times": self.run_times, "network": network, "by_name": self.by_name}
 
@@ -74,7 +74,7 @@ PREDICTORS: Registry[Predictor] = Registry("predictor")
 
 
 def true_run_times(platform: Platform, workload: Workload) -> NDArray[np.float64]:
-    """Return how long jobs will really run, in seconds on cores of the platform's mean speed."""
+    """Return the true run times of jobs, in seconds on cores of the platform's mean speed."""
     run_s = reference_run_times(workload, platform)
     walltime_s = workload.jobs["walltime_s"]
     return np.where((walltime_s != NO_WALLTIME) & (walltime_s < run_s), walltime_s, run_s)

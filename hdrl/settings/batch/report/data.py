@@ -61,7 +61,7 @@ JOB_VALUES = {
     "run_s": "run time (s)",
     "energy_j": "energy (J)",
 }
-"""What `job_values` knows, with the words for an axis."""
+"""Names of `job_values`, each with its words for an axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def gantt_bars(run: RunData) -> Bars:
 
 
 def queue_size(run: RunData) -> StepFunction:
-    """Return how many submitted jobs wait, over time.
+    """Return the number of waiting jobs over time.
 
     Rejected jobs are left out, since no file tells when they were rejected. A job that never started waits to the end.
     """
@@ -99,7 +99,7 @@ def queue_size(run: RunData) -> StepFunction:
 
 
 def busy_cores(run: RunData) -> StepFunction:
-    """Return how many cores jobs hold, over time, from the first submission on."""
+    """Return the number of cores that jobs hold, over time, from the first submission on."""
     bars = gantt_bars(run)
     begin_s, until_s = run.span_s
     dates = np.concatenate(([begin_s] if run.n_jobs else [], bars.start_s, bars.end_s))
@@ -123,12 +123,12 @@ def power(run: RunData) -> StepFunction:
         time_s, energy_j = _read_columns(where, ("time", "energy"))
     if len(time_s) < 2:
         raise ReadError(where, "has no energy")
-    kept = [0, *_apart(time_s, MIN_POWER_SPAN_S)]
+    kept = [0, *_last_of_groups(time_s, MIN_POWER_SPAN_S)]
     edges_s, joules = time_s[kept], energy_j[kept]
     return StepFunction(edges_s, np.diff(joules) / np.diff(edges_s))
 
 
-def _apart(time_s: FloatArray, gap_s: float) -> list[int]:
+def _last_of_groups(time_s: FloatArray, gap_s: float) -> list[int]:
     """Return the last row of each group of rows that are not more than a gap apart, the first group left out."""
     last_of_group = np.flatnonzero(np.diff(time_s, append=np.inf) > gap_s)
     return [int(row) for row in last_of_group[time_s[last_of_group] > time_s[0] + gap_s]]
@@ -169,7 +169,7 @@ def job_values(run: RunData, name: str = "bounded_slowdown") -> FloatArray:
 
 
 def over_utilization(run: RunData) -> OverUtilization:
-    """Return when cores, memory and memory bandwidth did not suffice."""
+    """Return the dates of shortages of cores, memory and memory bandwidth."""
     if run.trace is not None:
         return run.trace.overutilization
     return read_overutilizations(run.path_of("overutilizations.json"))

@@ -1,4 +1,4 @@
-"""How jobs fared: all of them as a distribution, groups of them as boxes."""
+"""Results of jobs: all of them as a distribution, groups of them as boxes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def slowdown_cdf(
 
 
 def medians(of: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
-    """Return what says the medians of runs in words."""
+    """Return a function that puts the medians of runs into words."""
 
     def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
         values = [job_values(run, of) for run in runs]
         middles = [float(np.median(one)) if len(one) else math.nan for one in values]
         each = (f"{name} {number_words(median)}" for name, median in zip(names, middles, strict=True))
-        return f"Share of the jobs of which the {JOB_VALUES[of]} is not above each value. Medians: {'; '.join(each)}."
+        return f"Share of the jobs whose {JOB_VALUES[of]} is not above each value. Medians: {'; '.join(each)}."
 
     return describe
 
@@ -69,9 +69,9 @@ def groups(
     Parameters
     ----------
     by
-        What groups the jobs: one of `hdrl.settings.batch.report.groups.GROUPINGS`.
+        Attribute that groups the jobs: one of `hdrl.settings.batch.report.groups.GROUPINGS`.
     of
-        Which number of the jobs: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
+        Number of the jobs: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
     workload
         The workload of the runs, if only it knows the groups and the runs do not find it.
 

@@ -1,4 +1,4 @@
-"""Which job had which cores when: pictures, the schedule for the page of a report, and the names of cores."""
+"""Cores of each job over time: pictures, the schedule for the page of a report, and the names of cores."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _draw_lives(ax: Axes, run: RunData, runs: list[RunData]) -> None:
 
 
 def schedule_of(run: RunData) -> ScheduleChart:
-    """Return which job had which cores when."""
+    """Return the cores of each job over time."""
     bars = gantt_bars(run)
     started = np.isfinite(run.start_s)
     row = np.cumsum(started) - 1

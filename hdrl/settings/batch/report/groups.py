@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.workload.model import Workload
 
 GROUPINGS = ("size", *LABELS)
-"""What jobs can be grouped by."""
+"""Attributes by which jobs can be grouped."""
 
 OTHERS = "others"
 UNKNOWN_LABEL = "unknown"
@@ -30,7 +30,7 @@ UNKNOWN_LABEL = "unknown"
 class JobGroups:
     """Jobs in groups."""
 
-    title: str  # what the groups are, for a legend
+    title: str  # name of the groups, for a legend
     names: tuple[str, ...]  # name of each group
     group: NDArray[np.int64]  # group of each job of the run, shape ``(n_jobs,)``
 
@@ -44,7 +44,7 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> JobGroups:
     Parameters
     ----------
     max_groups
-        How many groups to make at most, at least 2.
+        Largest number of groups, at least 2.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = Non
 
 
 def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArray[np.void]:
-    """Return what the workload of a run tells of its jobs: a row of `workload.JOB_DTYPE` for each.
+    """Return the jobs of a run as its workload describes them: a row of `workload.JOB_DTYPE` for each.
 
     ``workload``: the file of its workload, or the name of a shipped one; by default what the run's options name, if it
     is still the same file.

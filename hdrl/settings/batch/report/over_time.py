@@ -19,7 +19,7 @@ from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 
 
 def queue_size(runs: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
-    """Draw how many submitted jobs wait, over time."""
+    """Draw the number of waiting jobs over time."""
     return _drawn(as_runs(runs), data.queue_size, "Waiting jobs", "waiting jobs", ax=ax, positions=positions)
 
 
@@ -43,7 +43,7 @@ def percent(run: RunData) -> StepFunction:
 
 
 def means(quantity: Callable[[RunData], StepFunction], words: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
-    """Return what says the means over time of runs in words."""
+    """Return a function that puts the means over time of runs into words."""
 
     def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
         each = (f"{name} {number_words(quantity(run).mean)}" for name, run in zip(names, runs, strict=True))
@@ -78,7 +78,7 @@ def makespans(folders: object, ax: Axes | None = None, *, positions: Sequence[in
 
 
 def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
-    """Draw how probable each action was at the first decision of each run of a training."""
+    """Draw the probability of each action at the first decision of each run of a training."""
     return learning.action_preferences(folders, ax, names_of=action_names)
 
 

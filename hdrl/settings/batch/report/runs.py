@@ -1,4 +1,4 @@
-"""What reports and pictures need to know of a run of batch jobs: read from its folder, or taken from a Trace.
+"""Data of a run of batch jobs for reports and pictures: read from its folder, or taken from a Trace.
 
 Any folder with Batsim's ``out_jobs.csv`` is a run: of this project, of Batsim or of HDeepRM. What such a folder tells
 besides (options, provenance, metrics) is used where it is there.
@@ -57,7 +57,7 @@ class RunData:
     end_s: FloatArray
     cores: IntArray  # requested cores
     energy_j: FloatArray  # joules of the cores of the job from its start to its end, NaN if unknown
-    blocks: Blocks  # which cores the jobs held
+    blocks: Blocks  # cores that the jobs held
     # names, ``None`` if unknown
     policy: str | None = None
     workload: str | None = None
@@ -68,8 +68,8 @@ class RunData:
     labels: Mapping[str, IntArray] = field(default_factory=dict)
     # jobs of the workload that have no row here: those that a folder does not tell of since they never ended
     n_hidden: int = 0
-    folder: Path | None = None  # where it was read, ``None`` for a Trace
-    trace: Trace | None = None  # what it was made from, ``None`` for a folder
+    folder: Path | None = None  # folder from which it was read, ``None`` for a Trace
+    trace: Trace | None = None  # Trace from which it was made, ``None`` for a folder
 
     @property
     def n_jobs(self) -> int:
@@ -78,7 +78,7 @@ class RunData:
 
     @property
     def has_ended(self) -> NDArray[np.bool_]:
-        """Which jobs ran to an end, whatever end; shape ``(n_jobs,)``."""
+        """True for each job that ran to an end, whatever end; shape ``(n_jobs,)``."""
         return np.isfinite(self.end_s)
 
     @property
@@ -219,7 +219,7 @@ def as_runs(runs: object) -> list[RunData]:
 
 
 def in_common(runs: Sequence[RunData]) -> str:
-    """Return what all runs have in common in a line: policy, workload and platform."""
+    """Return the common properties of all runs in a line: policy, workload and platform."""
 
     def common(values: set[str | None]) -> str | None:
         return next(iter(values)) if len(values) == 1 else None
@@ -261,7 +261,7 @@ def _blocks_of_trace(trace: Trace) -> Blocks:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    """Return what the folder says of itself; files of other programs may say nothing."""
+    """Return the facts that the folder holds about itself; files of other programs may hold none."""
     facts: dict[str, Any] = {}
     if (folder / "provenance.json").is_file():
         provenance = read_json(folder / "provenance.json")

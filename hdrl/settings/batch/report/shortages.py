@@ -1,4 +1,4 @@
-"""When cores, memory and memory bandwidth did not suffice."""
+"""Shortages of cores, memory and memory bandwidth over time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LARGEST_PT2 = 500.0
 
 
 def core_bubbles(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw how often the job chosen next found too few free cores: a bubble per interval of time and run."""
+    """Draw the shortages of cores: a bubble per interval of time and run for jobs that found too few."""
     return _bubbles(runs, ax, "core_s", "Too few free cores")
 
 
 def mem_bubbles(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw how often the job chosen next found too little memory: a bubble per interval of time and run."""
+    """Draw the shortages of memory: a bubble per interval of time and run for jobs that found too little."""
     return _bubbles(runs, ax, "memory_s", "Too little memory")
 
 

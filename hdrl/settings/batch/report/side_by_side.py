@@ -66,7 +66,7 @@ def side_by_side(
     names
         A name for each run, "" where it keeps its own; those of the folders by default.
     metrics
-        Which metrics; how many jobs did not run is always among them.
+        Metrics; the number of jobs that did not run is always among them.
     """
     runs = _read(folders, names)
     tables = [run.metrics_by_name() if isinstance(run, ScheduleFile) else run_metrics(run) for run in runs]
@@ -185,7 +185,7 @@ class ScheduleFile:
         return None if known is None else int(known)
 
     def metrics_by_name(self) -> dict[str, float]:
-        """Return what the file tells, by the names of `hdrl.settings.batch.metrics`.
+        """Return the numbers of the file, by the names of `hdrl.settings.batch.metrics`.
 
         The makespan counts from date 0, and means are over the jobs that ran.
         """

@@ -374,7 +374,7 @@ class SimGridPlatform:
             zone.zone_routes.setdefault((target, source), (entrance, gateway, tuple(self._reverse(links))))
 
     def _refuse_again(self, element: Element, zone: Zone) -> None:
-        """Refuse what says a second time how to come from one end to the other."""
+        """Refuse a second route between the same ends."""
         ends = zone.name, _NEW_TAGS.get(element.tag, element.tag), element.get("src"), element.get("dst")
         if ends in self._warned:
             raise self._error(f"{_label(element)}: there is a route from {ends[2]!r} to {ends[3]!r} already")

@@ -11,7 +11,7 @@ class ZoneLink:
     """A link, or one direction of a split-duplex link."""
 
     name: str  # its name, with ``_UP`` or ``_DOWN`` for a direction
-    # what it carries, and how long it takes
+    # bandwidth, and latency
     bandwidth_bytes_per_s: float
     latency_s: float
     fatpipe: bool = False  # whether every flow has the whole bandwidth for itself

@@ -61,7 +61,7 @@ def _energy(state: BatchState) -> NDArray[np.void]:
 
 
 def _host_energy_j(platform: Platform, state: BatchState) -> NDArray[np.float64]:
-    """Return what each host drew until now; the books of idle hosts are brought up to date, those of others are not."""
+    """Return the energy of each host until now, in joules; NaN for hosts that are not idle."""
     hosts, s = state.hosts, state.scalars[0]
     if not s["energy"] or not len(hosts):
         return np.zeros(0)
@@ -71,7 +71,7 @@ def _host_energy_j(platform: Platform, state: BatchState) -> NDArray[np.float64]
 
 
 def _time_in_state_s(state: BatchState) -> dict[str, float]:
-    """Return how long all hosts together were in each state, under Batsim's names."""
+    """Return the time that all hosts together were in each state, under Batsim's names."""
     s = state.scalars[0]
     names = {"computing": "computing", "idle": "idle"}
     if len(state.node_power):
@@ -80,7 +80,7 @@ def _time_in_state_s(state: BatchState) -> dict[str, float]:
 
 
 def overutilization(state: BatchState) -> OverUtilization:
-    """Return when the decision system of an environment could not give what jobs requested."""
+    """Return the dates at which the platform of an environment could not give what jobs requested."""
     s = state.scalars[0]
     spans = state.spans[: int(s["n_spans"])]
     return OverUtilization(
@@ -93,7 +93,7 @@ def overutilization(state: BatchState) -> OverUtilization:
 
 
 def collect_trace(platform: Platform, workload: Workload, state: BatchState, compatibility: str | None) -> Trace:
-    """Return what has happened so far in an environment."""
+    """Return the trace of an environment so far."""
     s = state.scalars[0]
     pstate_changes, pstate_cores = _pstate_changes(platform, state)
     return Trace(

@@ -24,7 +24,7 @@ class Column(Protocol):
     """A column of a table."""
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows."""
+        """Return the texts of some rows."""
         ...
 
     def put_in(self, block: _Block, part: slice) -> None:
@@ -33,7 +33,7 @@ class Column(Protocol):
 
 
 class _Block:
-    """What the compiled code is given of some rows."""
+    """Arguments of the compiled code for some rows."""
 
     def __init__(self) -> None:
         self.kinds: list[int] = []
@@ -63,7 +63,7 @@ class Reals:
     kind: int = printing.FIXED  # ``FIXED``, ``FIXED_OR_NA`` or ``GENERAL``, see `kernel.printing`
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows, see `Column`."""
+        """Return the texts of some rows, see `Column`."""
         values = self.values[part].tolist()
         if self.kind == printing.GENERAL:
             return [f"{value:g}" for value in values]
@@ -83,7 +83,7 @@ class Wholes:
     values: NDArray[Any]
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows, see `Column`."""
+        """Return the texts of some rows, see `Column`."""
         return map(str, self.values[part].tolist())
 
     def put_in(self, block: _Block, part: slice) -> None:
@@ -99,7 +99,7 @@ class Letters:
     values: NDArray[np.bytes_]
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows, see `Column`."""
+        """Return the texts of some rows, see `Column`."""
         return self.values[part].astype("U1").tolist()  # type: ignore[no-any-return]
 
     def put_in(self, block: _Block, part: slice) -> None:
@@ -115,7 +115,7 @@ class Texts:
     values: NDArray[np.object_]
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows, see `Column`."""
+        """Return the texts of some rows, see `Column`."""
         return self.values[part].tolist()  # type: ignore[no-any-return]
 
     def put_in(self, block: _Block, part: slice) -> None:
@@ -136,12 +136,12 @@ class Sets:
     """Sets of core ids as intervals; a table has one such column."""
 
     members: NDArray[np.int32]  # core ids, ascending within each set
-    # where each set begins in them, and how large it is
+    # first member and size of each set
     first: NDArray[Any]
     n: NDArray[Any]
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows, see `Column`."""
+        """Return the texts of some rows, see `Column`."""
         return interval_texts(self.members, self.first[part], self.n[part])
 
     def put_in(self, block: _Block, part: slice) -> None:

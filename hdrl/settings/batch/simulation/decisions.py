@@ -1,4 +1,4 @@
-"""What a scheduler may ask for: Batsim's requests, as small immutable values."""
+"""Requests of a scheduler: Batsim's, as small immutable values."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class At:
     time_s
         The date in seconds.
     decision
-        What to do then.
+        Decision to carry out then.
     """
 
     time_s: float

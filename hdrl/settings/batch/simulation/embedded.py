@@ -109,7 +109,7 @@ def start_by(
 
 
 def predict_given(state: BatchState, jobs: NDArray[np.int64], lengths_s: NDArray[np.float64]) -> None:
-    """Note how long jobs are expected to run, as `kernel.history.predict` does of what is given."""
+    """Set the given predictions of run times, as `kernel.history.predict` uses them."""
     rows = state.predictions
     rows["given_s"][jobs] = rows["length_s"][jobs] = lengths_s
     rows["harmonic_s"][jobs] = np.maximum(lengths_s, SHORT_S)
@@ -135,7 +135,7 @@ class EmbeddedSimulator:
         ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included. The platform and the
         workload must have been read in the same mode.
     rule
-        What a policy adds to its job key and its backfilling: predictions, an index, a gate.
+        Rules of a policy beyond its job key and its backfilling: predictions, an index, a gate.
 
     Raises
     ------
@@ -243,7 +243,7 @@ class EmbeddedSimulator:
         status = codes.PAUSED
         while status in (codes.PAUSED, codes.GROW):
             status = entries.run_pair(self._borrowed, job_key, core_key, STEPS_PER_CALL, backfilling)
-            self._after(status)
+            self._handle_status(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
 
@@ -292,12 +292,12 @@ class EmbeddedSimulator:
                 yield self._borrowed
                 status = entries.to_next_decision(self._borrowed, STEPS_PER_CALL)
             else:
-                self._after(status)
+                self._handle_status(status)
                 status = entries.to_decision(self._borrowed, STEPS_PER_CALL)
 
     @property
     def is_due(self) -> bool:
-        """Whether a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
+        """True if a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
         s = self._state.scalars[0]
         return bool(s["news"] != codes.NO_NEWS and s["n_queue"] > 0)
 
@@ -336,7 +336,7 @@ class EmbeddedSimulator:
         entries.schedule_pair(self._borrowed, job_key, core_key, backfilling)
 
     def run_s(self, job: int) -> float:
-        """Return how long a job that has just ended ran, in seconds; its rule must predict run times."""
+        """Return the run time of a job that has just ended, in seconds; its rule must predict run times."""
         return float(self._state.scalars["message_s"][0] - self._state.predictions["started_s"][job])
 
     def close(self) -> None:
@@ -349,7 +349,7 @@ class EmbeddedSimulator:
 
     @property
     def trace(self) -> Trace:
-        """What has happened so far."""
+        """Trace of the simulation so far."""
         trace = collect_trace(self.platform, self.workload, self._state, self._compatibility)
         trace.metadata.update(self._answer.metadata)
         return trace
@@ -363,13 +363,13 @@ class EmbeddedSimulator:
             if status == codes.MESSAGE:
                 entries.answer(self._borrowed)
                 continue
-            self._after(status)
+            self._handle_status(status)
             if status == codes.ENDED:
                 break
         return View(self.platform, self.workload, self._borrowed)
 
-    def _after(self, status: int) -> None:
-        """Do what a status of the kernel calls for."""
+    def _handle_status(self, status: int) -> None:
+        """React to a status of the kernel."""
         if status == codes.GROW:
             self._answer.state = grown_for(self._state, self.platform, self.workload)
         elif status == codes.STUCK:

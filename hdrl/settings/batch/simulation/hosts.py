@@ -1,4 +1,4 @@
-"""What each host did all the while: seconds in each state, joules, and how much of them was wasted."""
+"""Statistics of each host: seconds in each state, joules, and how much of them was wasted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
 
 
 def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
-    """Return what hosts drew between two dates while they were off, in joules."""
+    """Return the energy of hosts between two dates while they were off, in joules."""
     if not trace.platform.n_sleep_states:
         return 0.0
     time_s, core, change, pstate = _events(trace)
@@ -97,7 +97,7 @@ def _states(use: NDArray[np.int8], is_idle: NDArray[np.bool_]) -> NDArray[np.int
 
 
 def _power_without_jobs_w(platform: Platform) -> FloatArray:
-    """Return what hosts draw in each P-state while they run no job, in watts; on a way they compute one flop."""
+    """Return the power of hosts in each P-state without a job, in watts; on a way they compute one flop."""
     return np.where(platform.pstate_uses >= FALLS_ASLEEP, platform.full_w, platform.idle_w)
 
 
@@ -124,7 +124,7 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
 
 
 def _reported_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
-    """Return what the log of P-states tells, host by host: the date, the core, and its P-state from then on."""
+    """Return the log of P-states host by host: the date, the core, and its P-state from then on."""
     has_ways = trace.platform.n_sleep_states > 0
     is_reported = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)
     reported = trace.pstate_changes[is_reported & (trace.pstate_changes["time_s"] > 0)]
@@ -191,7 +191,7 @@ def _ways(platform: Platform) -> tuple[NDArray[np.int64], NDArray[np.int64], NDA
 def _segments(
     trace: Trace, time_s: FloatArray, core: NDArray[np.int64], change: NDArray[np.int64]
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return how long it is from each event to the next of its core, and whether the core is idle then."""
+    """Return the time from each event to the next of its core, and whether the core is idle then."""
     is_last = np.append(core[1:] != core[:-1], True) if len(core) else np.zeros(0, dtype=bool)
     next_s = np.where(is_last, max(trace.end_s, float(time_s.max(initial=0.0))), np.append(time_s[1:], 0.0))
     # every core's starts and ends even out, so that the sum over all cores before it is 0, but for jobs that still run
@@ -199,7 +199,7 @@ def _segments(
 
 
 def _believed_j(trace: Trace) -> FloatArray:
-    """Return what Batsim charges wrongly: until the first job is submitted it takes all hosts to be in P-state 0."""
+    """Return the energy that Batsim charges wrongly: until the first job it takes all hosts to be in P-state 0."""
     platform, submit_s = trace.platform, trace.workload.jobs["submit_s"]
     until_s = float(submit_s.min()) if len(submit_s) else 0.0
     rows = np.arange(platform.n_cores)

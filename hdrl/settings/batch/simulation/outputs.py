@@ -281,7 +281,7 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
     Parameters
     ----------
     folder
-        Where to write; it must exist.
+        Folder to write to; it must exist.
     prefix
         Start of the file names, as Batsim's ``-e``.
 

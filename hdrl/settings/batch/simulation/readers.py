@@ -119,7 +119,7 @@ _FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
 
 
 def _places_of_columns(header: Sequence[str]) -> dict[str, int]:
-    """Return where each column of `JOB_COLUMNS` stands that a file has, by any name of it."""
+    """Return the place of each column of `JOB_COLUMNS` that a file has, by any name of it."""
     names = [name.strip() for name in header]
     positions = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
     old = {_OLD_NAMES[name]: place for place, name in enumerate(names) if name in _OLD_NAMES}
@@ -288,7 +288,7 @@ def read_overutilizations(path: str | Path) -> OverUtilization:
     Returns
     -------
     OverUtilization
-        What it holds; spans in the order in which they began, those of one date in the order of the file.
+        Its contents; spans in the order in which they began, those of one date in the order of the file.
 
     Raises
     ------

@@ -93,7 +93,7 @@ def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     Returns
     -------
     tuple[NDArray[np.bool_], NDArray[np.int64]]
-        Which rows differ from the row before (the first does), and for each row the number of its run, from 0.
+        Mask of the rows that differ from the row before (the first does), and the number of each row's run, from 0.
     """
     begins = np.ones(len(columns[0]), dtype=bool)
     begins[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
@@ -131,4 +131,4 @@ def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
 
 
 _PECULIAR = re.compile(r"""[,"\r\n]|(^|\0)'*[=+\-@\t]""")
-"""What `name_text` may change in names that NUL characters join."""
+"""Pattern of the characters that `name_text` may change in names that NUL characters join."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class JobState(IntEnum):
-    """Where a job is; the names are Batsim's."""
+    """State of a job; the names are Batsim's."""
 
     NOT_SUBMITTED = TaskState.NOT_RELEASED
     SUBMITTED = TaskState.WAITING
@@ -44,7 +44,7 @@ RECORD_DTYPE = np.dtype(
         ("n_cores", np.int32),
     ]
 )
-"""What became of one job, a row per row of ``Workload.jobs``.
+"""Outcome of one job, a row per row of ``Workload.jobs``.
 
 ``start_s`` -1 if it never started; ``run_s`` -1 if it never ended (a run time of exactly zero is recorded as
 1e-5 s, as Batsim does); ``energy_j`` energy of its hosts from its start to its end, -1 without energy;
@@ -61,7 +61,7 @@ MACHINE_STATE_DTYPE = np.dtype(
         ("computing", np.int32),
     ]
 )
-"""How many hosts are in which state, after every job start, job end and handled P-state request."""
+"""Number of hosts in each state, after every job start, job end and handled P-state request."""
 
 PSTATE_CHANGE_DTYPE = np.dtype(
     [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]
@@ -84,7 +84,7 @@ at nearly no load in the current P-states."""
 
 @dataclass(frozen=True, slots=True)
 class OverUtilization:
-    """When the platform could not give what jobs requested.
+    """Shortages: dates at which the platform could not give what jobs requested.
 
     Attributes
     ----------
@@ -111,9 +111,9 @@ class Trace:
     Attributes
     ----------
     platform, workload
-        What was simulated.
+        Machine and jobs of the simulation.
     records
-        What became of each job: array of `RECORD_DTYPE`, in the order of ``workload.jobs``.
+        Outcome of each job: array of `RECORD_DTYPE`, in the order of ``workload.jobs``.
     completion_order
         Job indices in the order in which the jobs ended or were rejected (the rows of out_jobs.csv).
     allocated_cores
@@ -121,13 +121,13 @@ class Trace:
     machine_states, pstate_changes, pstate_cores, energy
         Logs, see the dtypes; the last three are empty without energy.
     overutilization
-        When cores, memory and bandwidth did not suffice.
+        Shortages of cores, memory and bandwidth.
     consumed_j
         Energy of the platform from the first submission to the last end of a job, 0 without energy.
     end_s
         Date at which the simulation ended.
     n_decisions
-        How many times the policy decided.
+        Number of decisions of the policy.
     n_grouped_switches, n_machine_switches
         P-state requests, and cores named in them.
     metadata
@@ -138,7 +138,7 @@ class Trace:
         Joules that each host drew since date 0, shape ``(n_cores,)``; NaN for those that still compute; empty where
         the simulator does not tell.
     site
-        What became of each job on a machine with the rules of a site, array of `site_rules.model.SITE_RECORD_DTYPE`;
+        Outcome of each job on a machine with the rules of a site, array of `site_rules.model.SITE_RECORD_DTYPE`;
         ``None`` where another simulator simulated.
     info
         Facts about the run that are not part of its result (simulator, policy, wall-clock times).
@@ -167,7 +167,7 @@ class Trace:
 
     @property
     def has_energy(self) -> bool:
-        """Whether energy was accounted for."""
+        """True if energy was accounted for."""
         return len(self.energy) > 0 or bool(np.any(self.records["energy_j"] >= 0))
 
     def part(self, first: int, n_items: int) -> Self:
@@ -195,7 +195,7 @@ class Trace:
 
     @property
     def tasks(self) -> NDArray[np.void]:
-        """What became of each job, as an array of `hdrl.trace.TASK_DTYPE`."""
+        """Outcome of each job, as an array of `hdrl.trace.TASK_DTYPE`."""
         jobs, records = self.workload.jobs, self.records
         tasks = np.zeros(len(jobs), dtype=TASK_DTYPE)
         tasks["release_s"], tasks["start_s"] = jobs["submit_s"], records["start_s"]
@@ -207,7 +207,7 @@ class Trace:
 
     @property
     def stays(self) -> NDArray[np.void]:
-        """When jobs held cores, as an array of `hdrl.trace.STAY_DTYPE`, by start."""
+        """Spans in which jobs held cores, as an array of `hdrl.trace.STAY_DTYPE`, by start."""
         records = self.records
         held = np.flatnonzero(records["n_cores"] > 0)
         held = held[np.argsort(records["start_s"][held], kind="stable")]
@@ -224,13 +224,13 @@ class Trace:
 
     @property
     def signals(self) -> dict[str, Signal]:
-        """How many hosts compute over time."""
+        """Number of computing hosts over time."""
         states = self.machine_states
         return {"computing": Signal(states["time_s"], states["computing"].astype(np.float64), "hosts")}
 
     @property
     def counts(self) -> dict[str, float]:
-        """How often cores, memory and bandwidth did not suffice."""
+        """Numbers of shortages of cores, memory and bandwidth."""
         log = self.overutilization
         return {
             "core_shortages": float(len(log.core_s)),

@@ -40,7 +40,7 @@ class News(IntEnum):
 
 
 NODE_STATUS = ("on", "shutting down", "off", "booting")
-"""What a node does, by its number in `View.node_status`."""
+"""Status of a node, by its number in `View.node_status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class View:
     Attributes
     ----------
     platform, workload
-        What is simulated. ``workload.jobs`` holds the requests of the users; looking at its profiles
-        (the true work) makes a policy clairvoyant.
+        Machine and jobs. ``workload.jobs`` holds the requests of the users; looking at its profiles (the true work)
+        makes a policy clairvoyant.
     """
 
     platform: Platform
@@ -71,7 +71,7 @@ class View:
 
     @property
     def news(self) -> list[tuple[News, int]]:
-        """What happened since the last message, in order: kind and subject."""
+        """Events since the last message, in order: kind and subject."""
         n = int(self._state.scalars["n_events"][0])
         events = self._state.events[:n]
         return [
@@ -80,12 +80,12 @@ class View:
 
     @property
     def news_s(self) -> NDArray[np.float64]:
-        """When each of the news happened, in seconds, not rounded; no later than the message was sent."""
+        """Dates of the news, in seconds, not rounded; no later than the message was sent."""
         return self._state.events["time_s"][: int(self._state.scalars["n_events"][0])].copy()
 
     @property
     def is_over(self) -> bool:
-        """Whether the simulation has ended."""
+        """True if the simulation has ended."""
         return bool(self._state.scalars["ended"][0])
 
     @property
@@ -145,13 +145,13 @@ class View:
 
     @property
     def node_status(self) -> NDArray[np.int64]:
-        """What each node does: 0 on, 1 shutting down, 2 off, 3 booting (`NODE_STATUS`), shape ``(n_nodes,)``."""
+        """Status of each node: 0 on, 1 shutting down, 2 off, 3 booting (`NODE_STATUS`), shape ``(n_nodes,)``."""
         rows = self._state.node_power
         return rows["status"].astype(np.int64) if len(rows) else np.zeros(self.platform.n_nodes, dtype=np.int64)
 
     @property
     def sleep_state(self) -> NDArray[np.int64]:
-        """In which of its sleep states each node is, to or from it on its way; -1: on."""
+        """Sleep state of each node, also while it is on its way to or from it; -1: on."""
         rows = self._state.node_power
         if len(rows) == 0:
             return np.full(self.platform.n_nodes, -1, dtype=np.int64)
@@ -196,7 +196,7 @@ class View:
 
     @property
     def no_more_jobs(self) -> bool:
-        """Whether all jobs have been submitted."""
+        """True if all jobs have been submitted."""
         return bool(self._state.scalars["no_more_jobs"][0])
 
     def fits(self, job: int) -> bool:
@@ -221,10 +221,10 @@ class View:
         return found if len(found) == n else []
 
     def request(self, job: int) -> Any:
-        """Return what a job asks of a site, `site_rules.view.SiteRequest`; ``None`` where the machine has no rules."""
+        """Return a job's request to a site, `site_rules.view.SiteRequest`; ``None`` where the machine has no rules."""
         del job
 
     def rows(self, jobs: NDArray[np.int64]) -> NDArray[np.void]:
-        """Return what some jobs ask for, array of `JOB_DTYPE`; with further columns where the machine has rules."""
+        """Return the requests of some jobs, array of `JOB_DTYPE`; with further columns where the machine has rules."""
         rows: NDArray[np.void] = self.workload.jobs[jobs]
         return rows

@@ -70,7 +70,7 @@ class AskedSimulation:
         self.state.scalars["is_changed"] = 0
 
     def view(self) -> SiteView:
-        """Return what a scheduler sees now, with the news since the last view."""
+        """Return the scheduler's view now, with the news since the last view."""
         return SiteView.of(self.world, self.borrowed, self._news(), is_over=self.is_over)
 
     def step(self, decisions: Iterable[Decision]) -> SiteView:
@@ -96,7 +96,7 @@ class AskedSimulation:
         return self.view()
 
     def start_by(self, priorities: NDArray[np.float64]) -> None:
-        """Start what starts now by given priorities.
+        """Start the jobs that start now by given priorities.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class AskedSimulation:
         raise self._error(job, "; ".join(dict.fromkeys(reasons)))
 
     def _why_not(self, job: int, entry: int, nodes: NDArray[np.int64], counts: NDArray[np.int64]) -> str | None:
-        """Return which rule keeps a job from starting on some cores of some nodes in a partition."""
+        """Return the rule that keeps a job from starting on some cores of some nodes in a partition."""
         found, state, rules = self.decide(codes.LOOK, entry), self.state, self.world.rules
         if found == codes.IS_LIMITED:
             asked = self.world.asked.jobs[job]

@@ -1,4 +1,4 @@
-"""What a site says of itself: nodes, partitions, weights, limits; from ``slurm.conf`` or a descriptor of hdrl's own."""
+"""Description of a site: nodes, partitions, weights, limits; from ``slurm.conf`` or a descriptor of hdrl's own."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Nodes:
     """Nodes that are alike."""
 
     names: str  # their names, a list as Slurm writes it
-    count: int  # how many they are
-    # what each has; memory 0: unknown
+    count: int  # their number
+    # resources of each; memory 0: unknown
     cores: int
     memory_mib: int = 0
     gpus: int = 0
@@ -82,7 +82,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Downtime:
-    """When nodes start no jobs."""
+    """Time in which nodes start no jobs."""
 
     # dates in ISO 8601 with a zone
     start: str
@@ -107,7 +107,7 @@ def _date_s(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SiteConf:
-    """What a site says of itself."""
+    """Description of a site."""
 
     name: str = ""
     nodes: tuple[Nodes, ...] = ()
@@ -118,11 +118,11 @@ class SiteConf:
     downtimes: tuple[Downtime, ...] = ()
     notes: tuple[str, ...] = ()
     restart_s: float = 0.0
-    """How much longer a requeued job runs after each restart."""
+    """Additional run time of a requeued job after each restart, in seconds."""
 
     @property
     def counts_memory(self) -> bool:
-        """Whether memory is a resource that jobs take."""
+        """True if memory is a resource that jobs take."""
         return "MEMORY" in self.scheduler.get("SelectTypeParameters", "").upper()
 
     def nodes_of(self, partition: str) -> frozenset[str]:
@@ -144,7 +144,7 @@ def read_conf(path: Path) -> SiteConf:
 
 
 def read_qos(path: Path) -> dict[str, dict[str, str]]:
-    """Read what ``sacctmgr show qos -P`` prints: what is set, by name.
+    """Read the output of ``sacctmgr show qos -P``: the settings, by name.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def read_qos(path: Path) -> dict[str, dict[str, str]]:
 
 
 def read_accounts(path: Path) -> dict[str, dict[str, str]]:
-    """Read what ``sacctmgr show assoc -P`` prints: what is set for each account, whatever for its users.
+    """Read the output of ``sacctmgr show assoc -P``: the settings of each account, whatever its users have.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def _lines(path: Path) -> Iterator[_Line]:
 
 
 class _SlurmConf:
-    """What the lines of one ``slurm.conf`` say, line by line."""
+    """Contents of one ``slurm.conf``, line by line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -295,7 +295,7 @@ class _SlurmConf:
             raise line.error(f"{self._n_nodes:,} nodes, more than {MAX_NODES:,}")
 
     def conf(self) -> SiteConf:
-        """Return what all lines said.
+        """Return the contents of all lines.
 
         Raises
         ------
@@ -489,7 +489,7 @@ def descriptor(conf: SiteConf) -> dict[str, Any]:
 
 
 def joined(confs: Iterable[SiteConf]) -> SiteConf:
-    """Return what several files say together; the later ones add to the earlier."""
+    """Return the joint contents of several files; the later ones add to the earlier."""
     result = SiteConf()
     for one in confs:
         result = replace(

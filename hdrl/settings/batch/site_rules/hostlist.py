@@ -36,7 +36,7 @@ def node_names(text: str, most: int = MAX_NODES) -> list[str]:
 
 
 def n_of_ranges(text: str) -> int:
-    """Return how many numbers ranges such as ``1-4,7,10-20:2`` hold.
+    """Return the number of numbers in ranges such as ``1-4,7,10-20:2``.
 
     Raises
     ------

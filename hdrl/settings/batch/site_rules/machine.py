@@ -13,7 +13,7 @@ CORE_POWER_W = 10.0
 ENDLESS_GB = ENDLESS_GBPS = 1e9
 
 MIB_PER_GB = 1024
-"""How platform files count memory."""
+"""Unit of memory in platform files."""
 
 
 def platform_of(conf: SiteConf) -> dict[str, Any]:

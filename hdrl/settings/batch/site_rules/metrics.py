@@ -1,4 +1,4 @@
-"""What a run at a site says beyond the metrics of all runs: waits of groups, fair share, missed dates, lost work."""
+"""Metrics of a run at a site beyond those of all runs: waits of groups, fair share, missed dates, lost work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ N_DATES = 100
 """At how many dates of a run used shares are compared with entitled ones."""
 
 _OF_GROUPS = ("mean_wait_s ", "p95_wait_s ")
-"""How names of the numbers of groups begin."""
+"""Prefixes of the numbers of groups."""
 
 _CORE_HOUR_S = 3600.0
 
@@ -64,7 +64,7 @@ NUMBERS = {
 
 
 def length_and_size_classes(jobs: NDArray[np.void], n_cores: int, cores_per_node: int) -> dict[str, NDArray[np.bool_]]:
-    """Return which jobs are in which class of requested time and of size.
+    """Return the mask of the jobs in each class of requested time and of size.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _entitled(rules: SiteRules) -> NDArray[np.float64]:
 
 
 def fair_share_distance(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> float:
-    """Return how far what accounts use is from what they are entitled to, NaN without accounts that ran jobs.
+    """Return the distance of the accounts' usage from their shares, NaN without accounts that ran jobs.
 
     Usage decays with the half-life of the site, as in `kernel.fairshare`.
     """
@@ -228,7 +228,7 @@ def read_site_metrics(folder: Path) -> dict[str, float]:
 
 
 def own_infos(names: Iterable[str]) -> dict[str, MetricInfo]:
-    """Return what those of some numbers mean that `read_site_metrics` returns."""
+    """Return the definitions of those of some numbers that `read_site_metrics` returns."""
     wait = _less("s", "wait from eligibility, those after restarts included")
     known = (name for name in names if name in NUMBERS or name.startswith(_OF_GROUPS))
     return {name: NUMBERS.get(name, wait) for name in known}

@@ -61,7 +61,7 @@ def rules_of(conf: SiteConf) -> SiteRules:
     Parameters
     ----------
     conf
-        What it says of itself; a site without partitions has one, of all nodes.
+        Its description; a site without partitions has one, of all nodes.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _bits(positions: Any) -> int:
 
 
 def _node_mask(listed: str, place: Mapping[str, int], where: str) -> NDArray[np.bool_]:
-    """Return which nodes a list names; nodes that no NodeName describes are left out, an empty list is all."""
+    """Return the mask of the nodes in a list; nodes that no NodeName describes are left out, an empty list is all."""
     mask = np.full(len(place), not listed)
     named = node_names(listed)
     known = [place[name] for name in named if name in place]
@@ -200,7 +200,7 @@ def _mode(conf: SiteConf, text: str, where: str) -> PreemptMode:
 
 
 def scheduler_parameters(scheduler: Mapping[str, str]) -> SchedulerParameters:
-    """Return when and how a site schedules; keys that no simulation follows are left out (`ignored_parameters`).
+    """Return the scheduler parameters of a site; keys that no simulation follows are left out (`ignored_parameters`).
 
     Parameters
     ----------

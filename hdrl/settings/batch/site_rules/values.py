@@ -9,7 +9,7 @@ import numpy as np
 from hdrl.base.textnumbers import float_of, int_of
 
 ABSENT = frozenset(("", "None", "Unknown", "N/A", "NONE", "UNKNOWN", "none", "unknown", "null"))
-"""How accounting writes that there is no date or number."""
+"""Texts of accounting for a missing date or number."""
 
 _DURATION = re.compile(r"(?:(\d{1,7})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}(?:\.\d+)?))?")
 

@@ -57,13 +57,13 @@ class ArchiveLog:
     path
         Folder and file in the archive.
     version
-        Which conversion of the log it is; ``cln``: without flurries and other anomalies.
+        Conversion of the log; ``cln``: without flurries and other anomalies.
     n_jobs_recorded
         Jobs of the system's log before cleaning, as the archive says; ``None``: not known here.
     size_bytes, sha256
         Of the compressed file; ``None``: not pinned.
     acknowledgement
-        How to name those who provided it; ``None``: as the header of the log and its page say.
+        Acknowledgement of those who provided it; ``None``: as the header of the log and its page say.
     """
 
     name: str
@@ -93,7 +93,7 @@ class FetchedLog:
     Attributes
     ----------
     log
-        Which one.
+        The log.
     path
         The file.
     size_bytes, sha256
@@ -114,7 +114,7 @@ class FetchedLog:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What a file must be, and who says so."""
+    """Expected properties of a file, and their source."""
 
     size_bytes: int | None
     sha256: str | None
@@ -172,9 +172,9 @@ def fetch_log(
     Parameters
     ----------
     folder
-        Where it is kept; `fetch_folder` by default.
+        Folder of the file; `fetch_folder` by default.
     base_url
-        Where the archive, or a mirror with the same folders, is.
+        Address of the archive, or of a mirror with the same folders.
     max_bytes
         Largest file that is accepted; 1 GiB by default.
     progress
@@ -311,7 +311,7 @@ def _write_record(fetched: FetchedLog, url: str | None) -> None:
 
 
 def _expected(log: ArchiveLog, path: Path) -> _Expected:
-    """Return what is pinned, else what was recorded."""
+    """Return the pinned properties, else the recorded ones."""
     if log.sha256 is not None:
         return _Expected(log.size_bytes, log.sha256, "as the archive had it")
     record = _record(path)

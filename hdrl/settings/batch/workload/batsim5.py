@@ -103,7 +103,7 @@ def _profile(name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra(described: Mapping[str, Any], known: Iterable[str]) -> dict[str, str]:
-    """Return what Batsim does not know, as the one text that it passes on."""
+    """Return keys that Batsim does not know, as the one text that it passes on."""
     rest = {key: value for key, value in described.items() if key not in {*known, "extra_data"}}
     if not rest:
         return {"extra_data": described["extra_data"]} if "extra_data" in described else {}

@@ -35,7 +35,7 @@ def write_batsim_json(
         The platform, for ``nb_res`` (without it: what was read, else the cores of the largest job) and for
         ``req_ops``, the operations that a job would do in its requested time (without it: those that it does).
     source
-        Which source to write; needed if there are several.
+        Source to write; needed if there are several.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def write_batsim_json(
 def describe_for_batsim(
     workload: Workload, *, platform: Platform | None = None, source: str | None = None
 ) -> dict[str, Any]:
-    """Return what `write_batsim_json` writes, as `json.loads` would give it.
+    """Return the output of `write_batsim_json`, as `json.loads` would give it.
 
     Raises
     ------

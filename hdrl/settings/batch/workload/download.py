@@ -38,7 +38,7 @@ _MAX_REASON = 60
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What the server was sending."""
+    """Version of the file that the server was sending."""
 
     url: str
     validator: str
@@ -86,7 +86,7 @@ def partial_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def discard(path: Path) -> None:
-    """Remove what has come of a file, and the note beside it."""
+    """Remove a partial file, and the note beside it."""
     path.unlink(missing_ok=True)
     _note(path).unlink(missing_ok=True)
 
@@ -97,7 +97,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     Parameters
     ----------
     path, file
-        What has come so far, open as by `partial_file`. After an error or Ctrl-C it holds what has come.
+        The partial file, open as by `partial_file`. After an error or Ctrl-C it holds the received bytes.
     max_bytes
         Largest file that is accepted, whether or not the server says how large it is.
     progress
@@ -242,7 +242,7 @@ def _write_note(path: Path, url: str, answer: Response, size_bytes: int | None) 
 
 
 def _read_note(path: Path, url: str) -> _Version | None:
-    """Return which version a partial file is of, if the server can use that."""
+    """Return the version of a partial file, if the server can use that."""
     try:
         version = _Version(**read_json(_note(path)))
     except (ReadError, TypeError):

@@ -29,7 +29,7 @@ _DAY_MINUTES = 1440
 
 
 def number_of_values(n_jobs: int) -> int:
-    """Return how many different estimates that many jobs have, at least 1."""
+    """Return the number of different estimates of that many jobs, at least 1."""
     return max(1, round(0.653566 * math.pow(n_jobs, 0.547761)))
 
 

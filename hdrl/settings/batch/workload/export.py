@@ -51,7 +51,7 @@ def schedule_log(
     states
         Final state of each job, a key of `SWF_STATUS` or anything else.
     known
-        What else is known of the jobs: columns among ``requested_s``, ``requested_memory_kb``, ``user``, ``group``,
+        Further known values of the jobs: columns among ``requested_s``, ``requested_memory_kb``, ``user``, ``group``,
         ``executable``, ``queue`` and ``partition``; negative or NaN where it is not.
     header
         Directives to write besides those that follow from the jobs.

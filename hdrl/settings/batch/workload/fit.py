@@ -15,7 +15,7 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return how many cores of the empty platform can each have that much memory at the same time.
+    """Return the number of cores of the empty platform that can each have that much memory at the same time.
 
     A node lends a core for as long as it has that much memory left: ``min(cores, floor(memory / memory_mib))``.
     """
@@ -49,7 +49,7 @@ def check_fits(workload: Workload, platform: Platform, *, oversized: str = "erro
     Parameters
     ----------
     oversized
-        What to do with jobs that it can never run: ``"error"``, or ``"drop"`` to leave them out and count them in
+        Treatment of jobs that it can never run: ``"error"``, or ``"drop"`` to leave them out and count them in
         `Workload.n_dropped`.
 
     Raises

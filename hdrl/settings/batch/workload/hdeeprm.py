@@ -42,7 +42,7 @@ def hdeeprm_workload(log: SwfLog, platform: Platform, *, n_jobs: int, seed: int)
     Parameters
     ----------
     n_jobs
-        How many jobs to take; fewer if the log has fewer.
+        Number of jobs; fewer if the log has fewer.
     seed
         The seed of its options file.
 

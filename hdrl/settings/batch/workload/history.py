@@ -1,4 +1,4 @@
-"""What a log tells of jobs that ended before a workload begins, and which jobs are alike.
+"""Jobs of a log that ended before a workload begins, and groups of similar jobs.
 
 Predictions of run times learn from ended jobs. In a window of a log, jobs before the window count as ended at their
 logged ends if these lie before the first submission in the window: a scheduler would have seen them end. Of later ends,
@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 LEVELS = ("all", "request", "user", "user and request", "user, request and cores")
-"""What jobs of one group have in common, coarse to fine. *By name*, a job's name stands in place of its request beside
-the user, and in the finest level besides; a job without a name is grouped by its request."""
+"""Common attributes of the jobs of one group, coarse to fine. *By name*, a job's name stands in place of its request
+beside the user, and in the finest level besides; a job without a name is grouped by its request."""
 
 ALL_LEVEL = LEVELS.index("all")
 USER_LEVEL = LEVELS.index("user")
@@ -31,7 +31,7 @@ class LogHistory:
     # dates of the log in seconds; the end is ``inf`` where the log does not tell when a job started
     submit_s: Floats
     ended_s: Floats
-    # how long jobs ran, and how long their users said, in seconds
+    # run times, and requested times, in seconds
     run_s: Floats
     requested_time_s: Floats
     # numbers of the log; a user is negative if unknown
@@ -98,9 +98,9 @@ class Past:
     # the group of each job of the workload at each level, numbered from 0 over all levels: shape ``(n_jobs,
     # len(LEVELS))``, int32
     groups: Ints
-    n_groups: int  # how many there are
+    n_groups: int  # number of groups
     ended_groups: Ints  # the same of the jobs that ended before, in the order of their ends; -1: none of the workload's
-    # how long these ran, and how long their users said, in seconds
+    # run times of these, and their requested times, in seconds
     run_s: Floats
     requested_time_s: Floats
 
@@ -108,7 +108,7 @@ class Past:
 def past_of(
     jobs: NDArray[np.void], history: LogHistory | None, positions: NDArray[np.int64] | None, *, by_name: bool = False
 ) -> Past:
-    """Return what is known of ended jobs when the first of some jobs is submitted.
+    """Return the history of ended jobs when the first of some jobs is submitted.
 
     - ``jobs``: rows of `Workload.jobs`; not empty.
     - ``history``: the log that they are of; ``None``: of none.

@@ -200,7 +200,7 @@ def lublin_log(
     estimates
         ``"tsafrir"``, or ``"exact"``: requested times that are the run times.
     n_users, n_executables
-        How many different ones there are; number k has a share proportional to 1/k. 0: none are named.
+        Number of different ones; number k has a share proportional to 1/k. 0: none are named.
 
     Returns
     -------

@@ -39,7 +39,7 @@ GB/s that each of its cores takes; ``user`` ... ``priority`` numbers of the log,
 
 
 class StepKind(IntEnum):
-    """What one step of a job does."""
+    """Kind of one step of a job."""
 
     DELAY = 0
     """Sleeps ``amount`` seconds; the cores draw idle power."""
@@ -75,12 +75,12 @@ class Workload:
     sources
         Names of the sources, ``("w0",)`` unless several files were read.
     n_dropped
-        How many rows of the source were left out, by reason.
+        Numbers of rows of the source that were left out, by reason.
     origin
-        What it was made from: file, hash, model and parameters; goes into the provenance of a run.
+        Its source: file, hash, model and parameters; goes into the provenance of a run.
     extra
-        What a Batsim file holds beyond our fields: per job the description as read, per profile the
-        description as read. Empty where the workload does not come from Batsim JSON.
+        Contents of a Batsim file beyond our fields: per job the description as read, per profile the description as
+        read. Empty where the workload does not come from Batsim JSON.
     history, places
         The log that the jobs come from, and which of its jobs they are: what predictions of run times learn from
         (`workload.history`). ``None`` where there is no log.
@@ -91,7 +91,7 @@ class Workload:
         The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
         workload does not say. Only policies that use energies read it (`policies.node_policies_energy`).
     site
-        What the jobs ask of the site whose rules the machine has; ``None``: nothing.
+        Requests of the jobs to the site whose rules the machine has; ``None``: none.
     not_simulated
         Profiles that the embedded simulator cannot run, by index, and why; they have no steps. Batsim and the exact
         engine run them.

@@ -1,4 +1,4 @@
-"""What logs do not tell, by name: run times, memory, memory bandwidth and user estimates.
+"""Models of data that logs lack, by name: run times, memory, memory bandwidth and user estimates.
 
 A model is a function of the lines of a log (array with the fields of `workload.swf.SWF_FIELDS`) and a random
 generator, the source of its draws; it returns a value for each line. Models of estimates get run times in seconds, too.

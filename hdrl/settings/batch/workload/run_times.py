@@ -1,4 +1,4 @@
-"""How long jobs run if nothing slows them down and nothing ends them."""
+"""Run times of jobs if nothing slows them down and nothing ends them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hdrl.settings.batch.workload.model import StepKind, Workload
 
 
 def run_times_at(workload: Workload, speed_flops: float) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return how long each job runs on cores of a speed, in seconds, and its return code.
+    """Return the run time of each job on cores of a speed, in seconds, and its return code.
 
     ``speed_flops``: flop per second of every core.
     """

@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What can be said of a column in six numbers; percentiles interpolate linearly."""
+    """Summary of a column in six numbers; percentiles interpolate linearly."""
 
     min: float
     mean: float

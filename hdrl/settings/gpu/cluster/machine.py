@@ -31,7 +31,7 @@ MAX_GPUS = 1_000_000
 """The most GPUs that a cluster may have."""
 
 MOST_TIMES_FASTER = 1e6
-"""How many times as fast as another type of the same cluster a GPU may be."""
+"""Largest ratio of the speeds of two GPU types of one cluster."""
 
 PLENTY = 1 << 40
 """Cores (in thousandths) and memory of nodes whose file says nothing about them."""
@@ -88,24 +88,24 @@ class Cluster:
 
     @property
     def n_units(self) -> int:
-        """How many GPUs there are."""
+        """Number of GPUs."""
         return int(self.nodes["n_gpus"].sum())
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.nodes)
 
     @cached_property
     def gpus_of_type(self) -> NDArray[np.int64]:
-        """How many GPUs there are of each type, shape ``(n_types,)``."""
+        """Number of GPUs of each type, shape ``(n_types,)``."""
         return np.bincount(self.nodes["gpu_type"], weights=self.nodes["n_gpus"], minlength=len(self.types)).astype(
             np.int64
         )
 
     @property
     def unit_kinds(self) -> Mapping[str, int]:
-        """How many GPUs there are of each type, by its name."""
+        """Number of GPUs of each type, by its name."""
         return {one.name: int(count) for one, count in zip(self.types, self.gpus_of_type, strict=True)}
 
     @cached_property
@@ -194,7 +194,7 @@ class _NodeInFile(Block):
 
 
 class _ClusterInFile(Block):
-    """What a file of a cluster holds."""
+    """Contents of a cluster file."""
 
     name: str = ""
     types: dict[str, _TypeInFile]

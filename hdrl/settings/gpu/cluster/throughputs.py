@@ -1,4 +1,4 @@
-"""How fast kinds of jobs are on types of GPUs: a table, read from Gavel's JSON."""
+"""Speeds of kinds of jobs on types of GPUs: a table, read from Gavel's JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Profile: TypeAlias = tuple[str, int]
 """A kind of job and a number of GPUs."""
 
 SPREAD = "_unconsolidated"
-"""How the name of a type ends in the table of gangs that lie on more nodes than they would need."""
+"""Suffix of a type's name in the table for gangs that lie on more nodes than they would need."""
 
 MAX_RATE = 1e12
 """The most steps per second that a table may hold."""
@@ -39,7 +39,7 @@ class Throughputs:
     Attributes
     ----------
     name
-        Where it is from, for messages.
+        Its source, for messages.
     alone
         By type and profile: steps per second on GPUs of its own.
     spread
@@ -155,20 +155,20 @@ def read_throughputs(path: Path) -> Throughputs:
                     for other, both in row.items()
                     if other != ALONE
                 }
-    except _Odd as error:
+    except _InvalidTable as error:
         raise ReadError(path, f'{error}, expected Gavel\'s form: type, "(\'kind\', GPUs)", "null", a number') from None
     if not alone:
         raise ReadError(path, "holds no type of GPUs, expected Gavel's form")
     return Throughputs(path.name, alone, spread, pairs)
 
 
-class _Odd(Exception):
-    """What is odd about a table, in words."""
+class _InvalidTable(Exception):
+    """Error in a table; its message says what is wrong."""
 
 
 def _items(value: Any, where: str) -> Any:
     if not isinstance(value, Mapping):
-        raise _Odd(f"{where} is no object")
+        raise _InvalidTable(f"{where} is no object")
     return value.items()
 
 
@@ -179,17 +179,17 @@ def _profile(text: str) -> Profile:
             raise ValueError
         return str(kind), int(size)
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
-        raise _Odd(f"{quoted(text)} is no kind of job with its GPUs") from None
+        raise _InvalidTable(f"{quoted(text)} is no kind of job with its GPUs") from None
 
 
 def _rate(value: Any, where: str) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= MAX_RATE:
-        raise _Odd(f"{where} is {shown(value)}, not a throughput from 0 to {MAX_RATE:g}")
+        raise _InvalidTable(f"{where} is {shown(value)}, not a throughput from 0 to {MAX_RATE:g}")
     return float(value)
 
 
 def _both(value: Any, where: str) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2:
-        raise _Odd(f"{where} is not a throughput for each of the two jobs")
+        raise _InvalidTable(f"{where} is not a throughput for each of the two jobs")
     return _rate(value[0], where), _rate(value[1], where)

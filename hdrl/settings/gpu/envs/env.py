@@ -50,7 +50,7 @@ OBJECTIVES: Mapping[str, int] = MappingProxyType(
         "makespan_s": acting.MAKESPAN,
     }
 )
-"""What an episode can be for, the same names as metrics; less is better."""
+"""Objectives of an episode, the same names as metrics; less is better."""
 
 WAIT, NEXT_PAGE = "wait", "next_page"
 """Extra actions."""
@@ -63,7 +63,7 @@ STAYS_PER_JOB = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoices:
-    """What is seen and can be done, and what it is for, see `GpuClusterVectorEnv`."""
+    """Observation, actions and objective of an agent, see `GpuClusterVectorEnv`."""
 
     max_jobs: int = 16
     max_pages: int | None = None
@@ -76,7 +76,7 @@ class ClusterChoices:
     sees_durations: bool = True
 
     def check(self) -> None:
-        """Refuse what there is not; raise OptionsError if one of the names is unknown, or a number too small."""
+        """Check the choices; raise OptionsError if one of the names is unknown, or a number too small."""
         if self.objective not in OBJECTIVES:
             raise UnknownName("objective", self.objective, OBJECTIVES)
         for one in self.placements:
@@ -171,13 +171,13 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     Parameters
     ----------
     episodes, choices, stepping
-        What follows, in groups; `of` takes all by their names.
+        The following arguments, in groups; `of` takes all by their names.
     load
         Loads, trace files, or several of these; ``None``: 4096 generated jobs with an offered load of 0.85.
     n_jobs
         Jobs of an episode; ``"all"``: all of a load.
     start, part
-        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
+        Windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
     max_pages
         Pages of the queue that can be looked at; ``None``: all. Jobs behind them wait until they come forward.
     max_running
@@ -350,7 +350,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def trace(self) -> TaskTrace:
-        """Return what has happened in the episode of the only row, which was made with ``records=True``.
+        """Return the trace of the episode of the only row, which was made with ``records=True``.
 
         Raise OptionsError if stays were not recorded, or there has been no episode.
         """

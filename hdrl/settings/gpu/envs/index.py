@@ -57,7 +57,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
     start, part
         Windows are drawn from this part of each load; ``start`` may be ``"random"`` alone.
     n_windows
-        How many windows of an episode are drawn.
+        Number of windows that an episode draws.
     offered
         Each window is judged at each of these offered loads, to which the arrivals of its load are stretched; none:
         as they are.

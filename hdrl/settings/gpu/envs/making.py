@@ -1,4 +1,4 @@
-"""What makes ``hdrl/GpuCluster-v0``: the environment of today, or by ``compatibility`` that of the original."""
+"""Constructors of ``hdrl/GpuCluster-v0``: the current environment, or by ``compatibility`` that of the original."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> Single
 def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> NativeVectorEnv:
     """Return a batch of environments."""
     _check_arguments(compatibility, arguments)
-    return (GpuClusterVectorEnv.of if compatibility is None else _theirs(compatibility))(num_envs, **arguments)
+    return (GpuClusterVectorEnv.of if compatibility is None else _original_environment(compatibility))(
+        num_envs, **arguments
+    )
 
 
-def _theirs(compatibility: str) -> type[NativeVectorEnv]:
+def _original_environment(compatibility: str) -> type[NativeVectorEnv]:
     found: type[NativeVectorEnv] = import_module(_WORLDS[compatibility]).GpuSecondsVectorEnv
     return found
 
@@ -55,16 +57,18 @@ def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> No
     """Refuse arguments that do not belong to the requested environment."""
     if compatibility is not None:
         check_choice("compatibility", compatibility, tuple(_WORLDS))
-    known = ARGUMENTS if compatibility is None else _OF_SECONDS
+    known = ARGUMENTS if compatibility is None else _SECONDS_DEFAULTS
     for name in arguments:
         if name not in known:
             where = "without compatibility" if compatibility is None else f"with compatibility {compatibility!r}"
             raise OptionsError(f"GpuCluster {where} has no argument {name!r}; {suggest(name, known)}")
 
 
-_OF_SECONDS = {name: one.default for name, one in inspect.signature(_theirs(DRL_GPU)).parameters.items()}
+_SECONDS_DEFAULTS = {
+    name: one.default for name, one in inspect.signature(_original_environment(DRL_GPU)).parameters.items()
+}
 
 # inspect.signature, which lists the arguments of an environment, finds those of both.
 gpu_cluster_vector.__signature__ = signature_of(  # type: ignore[attr-defined]
-    {**ARGUMENTS, **_OF_SECONDS, "compatibility": None}
+    {**ARGUMENTS, **_SECONDS_DEFAULTS, "compatibility": None}
 )

@@ -1,4 +1,4 @@
-"""What an agent sees and does: rows of waiting jobs x placements, rows of running jobs, wait, and the next page."""
+"""Observation and actions of an agent: rows of waiting jobs x placements, running jobs, wait, and the next page."""
 
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ def _next_end_s(w):
 
 @jit
 def _n_pages(w):
-    """Return how many pages of the queue can be looked at."""
+    """Return the number of pages of the queue that can be shown."""
     return min(w.agent.sizes[codes.MAX_PAGES], -(-w.counts[state.N_WAITING] // w.agent.sizes[codes.MAX_JOBS]))
 
 
 @jit
 def _describe(w, j, end_s, row):
-    """Write what is the same in all rows of a job."""
+    """Write the columns that are the same in all rows of a job."""
     shown = w.agent.observations
     shown[row, 0] = 1.0
     shown[row, 1] = _squash(w.now_s[0] - w.jobs.arrival_s[j])
@@ -208,7 +208,7 @@ def _show_waiting(w, end_s, mask):
 
 @jit
 def _show(w, mask):
-    """Write what the agent sees, and what it may do."""
+    """Write the observation and the action mask."""
     shown = w.agent.observations
     for row in range(len(w.agent.row_masks)):
         w.agent.row_masks[row] = 0

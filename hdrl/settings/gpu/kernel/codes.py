@@ -19,14 +19,14 @@ RANDOM, FIRST_FIT, BEST_FIT, WORST_FIT, DOT_PRODUCT, PACKING, CLUSTERING, FGD, C
 """Placements."""
 
 STRICT, SKIP, EASY = RULES = CodeTable("rule", range(3))
-"""What happens behind a job that does not fit: nothing, whatever fits, or what does not delay it."""
+"""Jobs that may start behind one that does not fit: none, any that fits, or those that do not delay it."""
 
 TIE_FIRST, TIE_LAST, TIE_RANDOM = TIES = CodeTable("tie rule", range(3))
-"""Which of equally good nodes is taken, in the order of nodes."""
+"""Choice among equally good nodes, in the order of nodes."""
 
 NOT_ARRIVED, WAITING, RUNNING, DONE = range(4)
 OVERRAN = 5
-"""Where a job is, and how it ended; the numbers are those of `hdrl.trace.TaskState`."""
+"""State of a job, and how it ended; the numbers are those of `hdrl.trace.TaskState`."""
 
 FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
 """Why the engine stops: all jobs are done; the log of stays is full; deadlock: jobs wait and none can start; a decision

@@ -1,4 +1,4 @@
-"""Which waiting jobs start, and which running ones give way: an order, a placement, and a rule for what is behind.
+"""Decisions of a policy: jobs to start and to preempt, by an order, a placement, and a rule for the jobs behind.
 
 EASY stands here by itself because the head of the queue waits for GPUs of one of the types that it allows, which are
 counted type by type, and because jobs end when their rate and their restart say; batch jobs have neither.
@@ -116,7 +116,7 @@ def _start_in_order(w):
 
 @jit
 def _reserve(w, head):
-    """Return when, on which type, and beside how many further GPUs the head of the queue could run: by counting."""
+    """Return date, type, and number of further free GPUs with which the head of the queue could run: by counting."""
     _heap_running(w, BY_END)
     n_types = len(w.machine.type_gpus)
     wanted = max(1, w.jobs.n_gpus[head])
@@ -164,7 +164,7 @@ def _backfill(w, head_place):
 
 @jit
 def _n_to_release(w, j):
-    """Return how many running jobs are behind a waiting one; 0 if their GPUs would not be enough."""
+    """Return the number of running jobs that are behind a waiting one; 0 if their GPUs would not be enough."""
     n_types = len(w.machine.type_gpus)
     for t in range(n_types):
         w.scratch.picked[t] = w.free.type_idle[t]

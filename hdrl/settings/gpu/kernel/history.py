@@ -1,4 +1,4 @@
-"""What has been seen of jobs that have ended, and what it says of the others: distributions of times by groups of jobs.
+"""Predictions from ended jobs: distributions of run times by groups of jobs.
 
 A job belongs to a group at each level, from all jobs to those of the same user and name. Each group has a histogram of
 how long its jobs took alone on the fastest type, which forgets by each job that ends. A group with few of them leans on
@@ -59,9 +59,9 @@ def add_end(history, groups, memory, ends_s, time_s):
     memory
         Of each level what is kept at an end, and the weight of the coarser level, shape ``(n_levels, 2)``.
     ends_s
-        Where buckets end.
+        Upper edges of the buckets, in seconds.
     time_s
-        How long it took alone on the fastest type.
+        Its time alone on the fastest type, in seconds.
     """
     bucket = 0
     while bucket < N_BUCKETS - 1 and ends_s[bucket] <= time_s:
@@ -120,7 +120,7 @@ def _expect(w, j):
 
 @jit
 def _predict(w, j, done_s):
-    """Write what is said of a job that has done so much."""
+    """Write the predictions for a job that has done so much."""
     _expect(w, j)
     total, begin_s = 0.0, 0.0
     for k in range(N_BUCKETS):

@@ -1,4 +1,4 @@
-"""How the kernel's entries are compiled: cached after its sources."""
+"""Compilation of the kernel's entries, with a cache that depends on its sources."""
 
 from __future__ import annotations
 

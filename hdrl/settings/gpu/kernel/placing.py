@@ -11,7 +11,7 @@ from hdrl.settings.gpu.kernel.index import order_types
 from hdrl.settings.gpu.kernel.state import fits, kind_of, part_of
 
 MAX_CPU_MILLI, MAX_GPU_MILLI = 128_000.0, 8_000.0
-"""What cores and GPUs of a node are related to (the largest nodes of Alibaba's trace), as in FGD's program."""
+"""Scales for the cores and GPUs of a node (the largest nodes of Alibaba's trace), as in FGD's program."""
 
 NOWHERE = -1
 """Returned where a job does not fit."""
@@ -130,7 +130,7 @@ def _clustering(w, n, j):
 
 @jit
 def _score(w, n, j, placement):
-    """Return how good a node is for a job that fits there; more is better."""
+    """Return the score of a node for a job that fits there; more is better."""
     gpu = w.jobs.n_gpus[j] * w.jobs.milli[j]
     if placement == codes.BEST_FIT or placement == codes.WORST_FIT:
         cpu_after = (w.free.node_cpu_left[n] - w.jobs.cpu[j]) / MAX_CPU_MILLI
@@ -215,7 +215,7 @@ def _pick_idle(w, n, first, wanted):
 
 @jit
 def _room_for_gang(w, n, j, wanted):
-    """Return how many GPUs of a gang a node can take, with cores and memory in proportion."""
+    """Return the number of GPUs of a gang that a node can take, with cores and memory in proportion."""
     room = min(w.free.node_idle[n], wanted)
     size = w.jobs.n_gpus[j]
     # Cores and memory of a gang are spread evenly over its GPUs; a node may have room for fewer of them than it has

@@ -32,7 +32,7 @@ DONE, NEEDS_SHARES, PAUSED, NEEDS_ROOM, STUCK = range(5)
 
 SHARES = CodeTable("policy of shares", range(4))
 BY_PYTHON, FIRST_COME, FASTEST, EQUAL_PARTS = SHARES
-"""How shares are computed. ``FIRST_COME``: a job keeps the type that it got; ``FASTEST``: of the types that are free,
+"""Rules that compute shares. ``FIRST_COME``: a job keeps the type that it got; ``FASTEST``: of the types that are free,
 jobs get the fastest anew every time."""
 
 N_ROUNDS_AT_ONCE = 4096
@@ -47,7 +47,7 @@ STAYS_PER_GPU = 4
 SCALAR_DTYPE = record_dtype(
     [
         *of(np.float64, "round_s", "reset_s"),
-        # how shares are computed, whether types choose in a drawn order, how many jobs of the window have not ended
+        # rule of the shares, whether types choose in a drawn order, number of jobs of the window that have not ended
         *of(np.int64, "shares", "is_shuffled", "n_left"),
         *of(np.float64, "now_s", "round_start_s", "round_end_s", "last_reset_s", "busy_s"),
         *of(np.int64, "next_job", "n_holders", "repeats", "needs_update", "n_active", "n_stays", "n_units"),
@@ -111,13 +111,13 @@ class Rounds(NamedTuple):
 
 @jit
 def _n_members(r, row):
-    """Return how many jobs a row has."""
+    """Return the number of jobs of a row."""
     return 2 if r.member[row, 1] >= 0 else 1
 
 
 @jit
 def _close_stay(r, row, end_s):
-    """Log where the jobs of a row have been; those of a pair were on the same GPUs."""
+    """Log the stay of the jobs of a row; those of a pair were on the same GPUs."""
     s = r.scalars[0]
     leader = r.member[row, 0]
     for m in range(_n_members(r, row)):

@@ -100,7 +100,7 @@ def waiting_at(w, i):
 
 @jit
 def _place_in_queue(w, j):
-    """Return where a job with its key belongs in the queue."""
+    """Return the position in the queue of a job with its key."""
     low, high = 0, w.counts[state.N_WAITING]
     while low < high:
         middle = (low + high) >> 1
@@ -180,13 +180,13 @@ def _dequeue(w, j):
 
 @jit
 def _done_s(w, j):
-    """Return when a running job will have done its work."""
+    """Return the date at which a running job will have done its work."""
     return w.jobs.since_s[j] + w.jobs.overhead_s[j] + (w.jobs.work[j] - w.jobs.done[j]) / w.jobs.rate[j]
 
 
 @jit
 def _next_event_s(w, j):
-    """Return when a running job ends, or comes to its next level."""
+    """Return the date at which a running job ends, or reaches its next level."""
     end_s = min(_done_s(w, j), w.jobs.limit_s[j])
     level = w.jobs.level[j]
     if has_levels(w) and level < len(w.level_bounds):

@@ -1,4 +1,4 @@
-"""All that a simulation holds, one line of `GpuState` for each array."""
+"""State of a simulation, one line of `GpuState` for each array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 class ClusterArrays(NamedTuple):
-    """What never changes of the cluster: its nodes, GPUs and types, and how fast they are."""
+    """Constant data of the cluster: its nodes, GPUs and types, and their speeds."""
 
     node_type: Annotated[Ints, shared(np.int64, "n_nodes")]
     node_first: Annotated[Ints, shared(np.int64, "n_nodes")]
@@ -35,7 +35,7 @@ class ClusterArrays(NamedTuple):
 
 
 class FreeArrays(NamedTuple):
-    """What is free on each node and of each type, and what users hold."""
+    """Free resources of each node and type, and the GPUs that users hold."""
 
     gpu_free: Annotated[Ints, own(np.int64, "n_machine_gpus")]
     node_idle: Annotated[Ints, own(np.int64, "n_nodes")]
@@ -69,7 +69,7 @@ class TypicalJobs(NamedTuple):
 
 
 class JobArrays(NamedTuple):
-    """What jobs request, and what becomes of them."""
+    """Requests of jobs, and their progress."""
 
     n_jobs: Annotated[Ints, own(np.int64, "one")]
     arrival_s: Annotated[Floats, own(np.float64, "n_jobs")]
@@ -105,7 +105,7 @@ class JobArrays(NamedTuple):
 
 
 class PastArrays(NamedTuple):
-    """What is known of jobs by history (`history`): groups ``h``, and for an index its weights (`index`)."""
+    """Predictions from past jobs (`history`): groups ``h``, and for an index its weights (`index`)."""
 
     bucket_end_s: Annotated[Floats, shared(np.float64, "n_buckets")]
     level_memory: Annotated[Floats, shared(np.float64, "n_levels", "two")]
@@ -130,7 +130,7 @@ class QueueArrays(NamedTuple):
 
 
 class ScratchArrays(NamedTuple):
-    """What holds nothing from one decision to the next."""
+    """Scratch space; its contents do not outlive a decision."""
 
     picked: Annotated[Ints, own(np.int64, "n_picked")]
     ordered: Annotated[Ints, own(np.int64, "n_jobs")]
@@ -236,7 +236,7 @@ N_BUCKETS = 28
 """Half octaves of times that histograms of groups have: the first up to 11 s, the last without end."""
 
 BUCKET_END_S = np.array([8.0 * 2.0 ** (k // 2) * (math.sqrt(2.0) if k % 2 else 1.0) for k in range(1, N_BUCKETS + 1)])
-"""Where they end."""
+"""Upper edges of the buckets, in seconds."""
 
 MEMORY = np.array([(0.999, 1), (0.995, 10), (0.98, 5), (0.95, 5), (0.98, 5), (0.95, 5), (0.9, 2)])
 """Of each level of groups, from all jobs to those of the same user and name (`hdrl.settings.gpu.loads.history.LEVELS`):
@@ -268,7 +268,7 @@ def fits(w, n, j):
 
 @jit
 def part_of(total, taken, n):
-    """Return what a node gives of the cores or the memory of a job that has some of its GPUs there."""
+    """Return a node's part of the cores or the memory of a job that has some of its GPUs there."""
     return total if taken >= n else -((-total * taken) // n)
 
 
@@ -288,7 +288,7 @@ def kind_of(n_gpus, milli):
 
 @jit
 def note_node(w, n):
-    """Bring what is known of a node up to date with its GPUs."""
+    """Update the records of a node from its GPUs."""
     idle, left, most = 0, 0, 0
     for g in range(w.machine.node_first[n], w.machine.node_first[n] + w.machine.node_gpus[n]):
         free = w.free.gpu_free[g]
@@ -302,7 +302,7 @@ def note_node(w, n):
 
 @jit
 def move(w, j, sign):
-    """Take what a job holds from its nodes (``sign`` -1), or give it back (1)."""
+    """Take the resources of a job from its nodes (``sign`` -1), or give them back (1)."""
     n, milli, first = w.jobs.n_gpus[j], w.jobs.milli[j], w.jobs.first_unit[j]
     kind = kind_of(n, milli)
     share = sign * n * milli / 1000.0
@@ -400,7 +400,7 @@ def new_world(
     given
         The arrays that all environments share, and those that an agent is shown, if there is one.
     n_envs, n_jobs, n_units, n_users
-        How many environments; the most jobs, units held over all jobs, and users of each.
+        Number of environments; the most jobs, units held over all jobs, and users of each.
     room, room_units
         Room for stays, and for their units, of each environment.
     n_groups

@@ -10,7 +10,8 @@ from hdrl.settings.gpu.cluster.throughputs import Throughputs
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 
 JOB_SEED, ARRIVAL_SEED, TYPE_SEED = 2, 3, 5
-"""What Gavel adds to its seed for jobs, arrivals, and the order of types that policies without throughputs use."""
+"""Offsets that Gavel adds to its seed for jobs, arrivals, and the order of types that policies without throughputs
+use."""
 
 REFERENCE_TYPE = "v100"
 """The type of GPUs that durations refer to."""

@@ -16,7 +16,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("user", "size"),
     ("user", "name"),
 )
-"""What jobs of a group have in common, the coarsest first: ``size`` are numbers of GPUs up to 1, 2, 4, 8, 16, and more;
+"""Attributes that define the groups, the coarsest first: ``size`` are numbers of GPUs up to 1, 2, 4, 8, 16, and more;
 ``name`` is the kind of a job where jobs have no names."""
 
 LARGEST_SIZE = 5

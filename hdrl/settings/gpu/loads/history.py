@@ -1,4 +1,4 @@
-"""What is known of jobs by those that have ended before: their groups, and what these held when a window began.
+"""History of a window: groups of jobs, and statistics of each group when the window began.
 
 A job of the whole load that came before a window has ended by then if its arrival,
 the wait in the trace (none if the trace has none) and its run time lie before the first arrival of the window.
@@ -23,10 +23,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class JobHistory:
-    """What predictions begin with."""
+    """Initial data of predictions."""
 
     groups: Ints  # the group of each job at each level, -1 where it has none, shape ``(n_jobs, n_levels)``
-    before: Floats  # what groups hold when the first job arrives, shape ``(n_groups, N_OF_GROUP)``
+    before: Floats  # statistics of the groups when the first job arrives, shape ``(n_groups, N_OF_GROUP)``
 
 
 def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:
@@ -50,7 +50,7 @@ def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:
 
 
 def lacking_users(load: GpuLoad) -> str:
-    """Return what a reader of predictions must know of a load whose users are unknown; empty if they are known."""
+    """Return a caution about predictions for a load whose users are unknown; empty if they are known."""
     if not (load.jobs["user"] >= 0).any():
         return "names no users: predictions from history use virtual clusters, names and sizes alone"
     if load.origin.get("format") in USERS_ARE_VIRTUAL_CLUSTERS:

@@ -46,7 +46,7 @@ _FOR_HISTORY = ("group", "name", "wait_s")
 """Columns that predictions alone use."""
 
 Speeds: TypeAlias = Literal["flops", "equal"]
-"""How fast types are on jobs without throughputs: by their FLOPS, or equally fast."""
+"""Speeds of types for jobs without throughputs: proportional to their FLOPS, or equal."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class GpuLoad:
     Attributes
     ----------
     name
-        What the load is called.
+        Name of the load.
     jobs
         Array of `JOB_DTYPE`.
     kinds, users
@@ -66,17 +66,17 @@ class GpuLoad:
     throughputs
         Steps per second of kinds on types; ``None``: by the speeds of types.
     speeds
-        How fast types are where there are no throughputs.
+        Speeds of types where there are no throughputs.
     spread_speed
         Speed of gangs on more nodes than they would need, as a share, where there are no throughputs.
     n_dropped
-        How many items of the source were left out, by reason.
+        Numbers of items of the source that were left out, by reason.
     faults
-        What is odd about the source, a line each.
+        Faults of the source, a line each.
     origin
-        What it was made from.
+        Its source.
     values
-        What jobs are worth that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
+        Values of jobs that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
     whole, first
         The load that a window was cut from, and the place of its first job there: what came before is its history.
     """
@@ -113,7 +113,7 @@ class GpuLoad:
 
     @property
     def n_items(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return len(self.jobs)
 
     def window(self, start: int, n_items: int) -> Self:
@@ -180,7 +180,7 @@ class GpuLoad:
     def held_gpus(
         self, stays: NDArray[np.void], units: NDArray[np.int32], *, is_packed: bool = False
     ) -> NDArray[np.float64]:
-        """Return how many GPUs each stay holds, see `hdrl.trace.model.TaskTrace`.
+        """Return the number of GPUs that each stay holds, see `hdrl.trace.model.TaskTrace`.
 
         With ``is_packed``, jobs may share GPUs as pairs do, whose stays begin together on the same GPUs; each holds a
         half.
@@ -213,7 +213,7 @@ class GpuLoad:
             return np.asarray(self.jobs["work"] / self.best_rates(cluster))
 
     def mean_s(self, cluster: Cluster) -> NDArray[np.float64]:
-        """Return how long each job takes at the mean speed of the GPUs that it may run on."""
+        """Return the duration of each job at the mean speed of the GPUs that it may run on, in seconds."""
         numbers, rates = self.profiles(cluster)
         bits = (self.allowed(cluster)[:, None] >> np.arange(len(cluster.types))) & 1
         weights = bits * cluster.gpus_of_type

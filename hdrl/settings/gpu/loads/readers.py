@@ -39,7 +39,7 @@ def read_trace(
     form
         A name of `FORMATS`; ``"auto"``: by its first line.
     speeds
-        How fast types are; ``None``: as the format has it.
+        Speeds of types; ``None``: those of the format.
     gpus_per_machine
         GPUs that a machine of a trace without GPUs (Google's) stands for.
     scale_time
@@ -47,7 +47,7 @@ def read_trace(
     throughputs
         Steps per second of kinds of jobs, which Gavel's traces need; others have no use for it.
     columns
-        What columns are called in the file, by the names of the format: a table of one's own.
+        Names of the columns in the file, by the names of the format: for a user's own table.
 
     Raises
     ------

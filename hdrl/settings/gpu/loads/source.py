@@ -1,4 +1,4 @@
-"""What readers of all formats share: a file that is read, rows that make no job, and the load that rows make."""
+"""Parts that the readers of all formats share: the open file, invalid rows, and the load made of the rows."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Source:
 
     path: Path
     text: str
-    dropped: dict[str, int] = field(default_factory=dict)  # how many rows were left out, by reason
-    faults: list[str] = field(default_factory=list)  # what else is odd, a line each
+    dropped: dict[str, int] = field(default_factory=dict)  # numbers of rows that were left out, by reason
+    faults: list[str] = field(default_factory=list)  # other faults, a line each
     gpus_per_machine: int = 8  # GPUs that a machine of a trace without GPUs stands for
 
     @property
@@ -66,7 +66,7 @@ class Source:
 
 
 DELIMITERS = (",", ";", "\t", "|")
-"""What may stand between two cells."""
+"""Delimiters allowed between two cells."""
 
 
 def delimiter_of(line: str) -> str:
@@ -104,7 +104,7 @@ def whole(value: str, what: str) -> int:
 
 
 def gpus(value: str) -> Row:
-    """Return how many GPUs a job takes, or which share of one, as columns of jobs."""
+    """Return the number of GPUs of a job, or its share of one, as columns of jobs."""
     found = number(value, "a number of GPUs")
     if found < 0:
         raise Faulty("jobs that ask for less than 0 GPUs")
@@ -121,7 +121,7 @@ def gpus(value: str) -> Row:
 class TraceFormat:
     """A format of traces."""
 
-    help: str  # which trace it is the format of
+    help: str  # trace that has this format
     # gives the jobs of a source; those that make none raise `Faulty` inside of `kept`
     rows: Callable[[Source], Iterator[Row]]
     speeds: Speeds  # whether types of GPUs differ in speed where the trace does not say on which ones it was measured
@@ -173,7 +173,7 @@ TOO_LARGE = "jobs whose numbers are beyond all bounds"
 
 
 def describe_dropped(dropped: Mapping[str, int]) -> str:
-    """Return how many items were left out, in words."""
+    """Return the numbers of items that were left out, in words."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
 
 

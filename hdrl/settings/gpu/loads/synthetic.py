@@ -19,7 +19,7 @@ REPEATED_DEVIATION = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """What generated jobs are like.
+    """Model of generated jobs.
 
     Attributes
     ----------

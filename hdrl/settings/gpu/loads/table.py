@@ -83,7 +83,7 @@ FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
 
 
 _PHILLY = '"attempts"'
-"""What Philly's log has near its beginning: its objects are no rows of a table."""
+"""Text near the beginning of Philly's log; its objects are no rows of a table."""
 
 
 def from_json(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What jobs that adapt are worth: by the share of their budget that they were granted, and by what was advised."""
+"""Values of jobs that adapt: by the granted share of their budget, and by the advice that they follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_SEQUENCES = 4096
 
 @dataclass(frozen=True)
 class ValueTable:
-    """What a kind of job is worth when it is stopped early, under each sequence of actions, as it was measured.
+    """Measured value of a kind of job that is stopped early, under each sequence of actions.
 
     Sequences are numbered like numbers with a digit for each decision; the last action is to do nothing.
 
@@ -34,16 +34,15 @@ class ValueTable:
     name
         Its name.
     n_actions
-        How many actions each decision has.
+        Number of actions of each decision.
     decisions
         Shares of the budget after which each sequence is decided about, shape ``(n_sequences, n_steps)``.
     shares
         Shares of the budget at which it was measured, ascending from 0 to 1, shape ``(n_sequences, n_points)``.
     known
-        What it is worth there in the mean of the trainings that advisors know, same shape.
+        Mean value there over the trainings that advisors know, same shape.
     values
-        What it is worth there in each of the other trainings, which jobs are; shape ``(n_sequences, n_draws,
-        n_points)``.
+        Value there in each of the other trainings, which jobs draw; shape ``(n_sequences, n_draws, n_points)``.
     """
 
     name: str
@@ -55,17 +54,17 @@ class ValueTable:
 
     @property
     def n_steps(self) -> int:
-        """How many decisions there are."""
+        """Number of decisions."""
         return int(self.decisions.shape[1])
 
     @property
     def n_sequences(self) -> int:
-        """How many sequences there are."""
+        """Number of sequences."""
         return len(self.values)
 
     @property
     def n_draws(self) -> int:
-        """How many trainings a job can be."""
+        """Number of trainings among which a job's is drawn."""
         return int(self.values.shape[1])
 
     def actions(self, sequence: int) -> tuple[int, ...]:
@@ -77,7 +76,7 @@ class ValueTable:
         return np.asarray(self.values.mean(axis=1))
 
     def visible_value(self, share: float, sequences: slice) -> Floats:
-        """Return what advisors know of what sequences are worth at a share of the budget."""
+        """Return the value of sequences at a share of the budget, as advisors know it."""
         return self._between(self.known, share, sequences)
 
     def worth(self, share: float, sequences: slice = slice(None), draw: int | None = None) -> Floats:

@@ -1,1 +1,1 @@
-"""Who starts when and where: orders, placements, shares of time, advice to jobs that adapt."""
+"""Policies: orders, placements, shares of time, advice to jobs that adapt."""

@@ -36,7 +36,7 @@ OUTCOME_DTYPE = np.dtype(
         *of(np.float64, "value", "expected", "best", "best_whole"),
     ]
 )
-"""What became of a job that adapts.
+"""Outcome of a job that adapts.
 
 ``granted`` is the share of its budget that it got; ``sequence`` what was done to it, and ``n_decisions`` how many
 actions of that it came to; ``value`` what it is worth; ``expected`` what its sequence is worth there in the mean,
@@ -48,10 +48,10 @@ actions of that it came to; ``value`` what it is worth; ``expected`` what its se
 class Question:
     """A decision about a job."""
 
-    # what all jobs are worth, and which job it is
+    # values of all jobs, and number of the job
     values: JobValues
     job: int
-    step: int  # which decision it is, from 0
+    step: int  # number of the decision, from 0
     sequences: slice  # the sequences that can still be followed
     # share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes
     promised: float
@@ -64,7 +64,7 @@ class Question:
 
     @property
     def n_following(self) -> int:
-        """How many sequences begin with each action."""
+        """Number of sequences that begin with each action."""
         return int(self.sequences.stop - self.sequences.start) // self.table.n_actions
 
 
@@ -138,7 +138,7 @@ def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> OutcomeTrace:
 
 
 def _decider(tables: Sequence[ValueTable], advisor: str) -> Callable[[Question], int]:
-    """Return what chooses actions."""
+    """Return a function that chooses actions."""
     if advisor in INFORMED:
         if advisor == "best-fixed" and len({(table.n_actions, table.n_steps) for table in tables}) > 1:
             raise OptionsError(f"advisor {advisor}: tables have different decisions, so that no sequence serves all")
@@ -175,10 +175,10 @@ def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How a job came on, stay by stay."""
+    """Progress of a job, stay by stay."""
 
     granted: float  # share of its budget that it got
-    deadline_s: float  # when it ends at the latest
+    deadline_s: float  # latest end of the job, in seconds
     # when it began to work on each stay, what share of its budget it had used up then, and how much it used up in a
     # second; shape ``(n_stays,)``
     begin_s: Floats

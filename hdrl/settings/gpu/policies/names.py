@@ -16,12 +16,12 @@ from hdrl.settings.gpu.policies.weights import start_weights
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In which order waiting jobs are looked at."""
+    """Order in which waiting jobs are served."""
 
     code: int  # its number in compiled code
-    help: str  # what it does, and where it is from
+    help: str  # description and source
     preempts: bool = False  # whether running jobs give way to waiting ones that come before them
-    rule: str = "strict"  # what happens behind a job that does not fit, unless the policy says so
+    rule: str = "strict"  # rule for the jobs behind one that does not fit, unless the policy says so
     needs_durations: bool = False  # whether it uses true durations of jobs
     weights: tuple[float, ...] = ()  # of an index, see `hdrl.settings.gpu.policies.weights`
 
@@ -93,7 +93,7 @@ PLACEMENTS: Mapping[str, int] = MappingProxyType(
 """All placements by name; the first is the one of policies that name none."""
 
 RULES: Mapping[str, int] = MappingProxyType({"strict": codes.STRICT, "skip": codes.SKIP, "easy": codes.EASY})
-"""What happens behind a job that does not fit."""
+"""Rules for the jobs behind one that does not fit."""
 
 PREEMPT = "preempt"
 """The word that makes any order preempt."""
@@ -114,7 +114,7 @@ class Policy:
     weights
         Of an index, see `hdrl.settings.gpu.policies.weights`.
     advisor
-        Who advises jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
+        Advisor of jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
     """
 
     order: str
@@ -132,7 +132,7 @@ class Policy:
 
     @property
     def learns(self) -> bool:
-        """Whether it uses predictions from jobs that have ended."""
+        """True if it uses predictions from jobs that have ended."""
         return self.code >= codes.SJF_HISTORY
 
     @property
@@ -154,12 +154,12 @@ class Policy:
 
     @property
     def needs_durations(self) -> bool:
-        """Whether it uses true durations of jobs."""
+        """True if it uses true durations of jobs."""
         return (ORDERS[self.order].needs_durations and not self.history) or self.rule == "easy"
 
     @property
     def draws(self) -> bool:
-        """Whether its results depend on the seed, whatever the tie rule."""
+        """True if its results depend on the seed, whatever the tie rule."""
         return self.placement == "random"
 
 

@@ -22,7 +22,7 @@ NodeOrder: TypeAlias = Literal["file", "largest", "smallest", "shuffled"]
 """In which order nodes are looked at: that of the file, by GPUs, or a random one by the seed."""
 
 Tie: TypeAlias = Literal["first", "last", "random"]
-"""Which of equally good nodes is taken, in the order of nodes."""
+"""Choice among equally good nodes, in the order of nodes."""
 
 TIES: Mapping[str, int] = MappingProxyType(
     {"first": codes.TIE_FIRST, "last": codes.TIE_LAST, "random": codes.TIE_RANDOM}
@@ -34,16 +34,17 @@ MAX_LEVELS = 256
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How jobs are simulated, whatever decides.
+    """Rules of simulation, whatever decides.
 
     Attributes
     ----------
     round_s
         Decisions are made at multiples of it; 0: whenever something happens.
     restart_s
-        What a job that was preempted spends before it goes on: drawn evenly between the two, once for each job.
+        Overhead of a preempted job before it resumes, in seconds: drawn evenly between the two, once for each job.
     checkpoint_s
-        How often jobs save what they have done; what they did since is lost at preemption. 0: nothing is lost.
+        Time between two checkpoints of a job, in seconds; work since the last one is lost at preemption. 0: nothing is
+        lost.
     node_order, tie
         In which order nodes are looked at, and which of equally good ones is taken.
     levels

@@ -91,7 +91,7 @@ def _makespan_het(situation: ShareSituation) -> Floats:
 
 
 N_HALVINGS = 24
-"""How often the interval of finish-time fairness is halved."""
+"""Number of bisections of the interval of finish-time fairness."""
 
 
 def _ftf(situation: ShareSituation, rates: Floats) -> Floats:
@@ -149,10 +149,10 @@ class SharePolicy:
     """A policy of shares."""
 
     make: Callable[[int], Shares] | None  # makes it for a simulation with a seed; None: the kernel computes its shares
-    help: str  # what it does, and where it is from
+    help: str  # description and source
     knows_rates: bool = False  # whether it uses throughputs, so that types are not shuffled
     knows_work: bool = False  # whether it uses the number of steps of jobs
-    code: int = kernel.BY_PYTHON  # how its shares are computed, see `hdrl.settings.gpu.kernel.rounds.SHARES`
+    code: int = kernel.BY_PYTHON  # method that computes its shares, see `hdrl.settings.gpu.kernel.rounds.SHARES`
     packs: bool = False  # whether two jobs may share their GPUs
 
 

@@ -1,4 +1,4 @@
-"""What policies that share out GPUs by rounds see."""
+"""State that policies see which share out GPUs by rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ShareSituation:
-    """What a policy of shares sees."""
+    """State that a policy of shares sees."""
 
     jobs: Ints  # numbers of the jobs that are there, ascending, shape ``(n,)``
     rates: Floats  # their steps per second on each type, shape ``(n, n_types)``

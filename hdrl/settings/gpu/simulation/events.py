@@ -49,7 +49,7 @@ def simulate(
     seed
         Seed of what is random: placements, ties, restarts.
     restart_s
-        What each job spends when it goes on after a preemption, in seconds; ``None``: what the rules draw.
+        Overhead of each job that resumes after a preemption, in seconds; ``None``: the rules draw it.
     progress
         Gets the numbers of finished jobs and of all jobs now and then.
 
@@ -219,7 +219,7 @@ def new_world(
 
 
 def first_random(seed: int) -> int:
-    """Return what draws of placements and ties begin with."""
+    """Return the initial state of the draws of placements and ties."""
     return int(stream(seed, "gpu-placement").integers(1, 2147483646))
 
 
@@ -292,7 +292,7 @@ def _stays_of(world: GpuState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
 
 
 def _overheads_of(world: GpuState) -> NDArray[np.float64]:
-    """Return what each stay of `_stays_of` spent before its job went on."""
+    """Return the overhead of each stay of `_stays_of` before its job went on, in seconds."""
     n = int(world.counts[0, state.N_STAYS])
     return np.asarray(world.log.stay_overhead_s[0, :n][np.argsort(world.log.stay_start_s[0, :n], kind="stable")])
 
@@ -306,7 +306,7 @@ def signals_of(
     *,
     is_packed: bool = False,
 ) -> dict[str, Signal]:
-    """Return how many jobs wait, and how many GPUs of each type are taken, over time."""
+    """Return the number of waiting jobs, and of busy GPUs of each type, over time."""
     left_s = tasks["end_s"][tasks["end_s"] >= 0]
     if load.values is not None:  # jobs that never ran left the queue at the deadline
         left_s = np.concatenate([left_s, tasks["deadline_s"][tasks["state"] == TaskState.WAITING]])

@@ -32,10 +32,10 @@ REQUESTS = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What became of a cluster that was filled."""
+    """Result of filling a cluster."""
 
     allocated: float  # share of its GPUs that pods have in the end
-    # how many arrived, and how many of them were placed
+    # numbers of pods that arrived, and that were placed
     n_pods: int
     n_placed: int
     requested: NDArray[np.float64]  # requests that had arrived after each pod, as a share of all GPUs
@@ -84,7 +84,7 @@ def fill(
     placement
         A name of `hdrl.settings.gpu.policies.names.PLACEMENTS`.
     tie, node_order
-        Which of equally good nodes is taken; by default as in the published program.
+        Choice among equally good nodes; by default as in the published program.
     """
     load = arrivals(pods, cluster, seed, requests)
     _, arrays = classes_of(cluster, pods)

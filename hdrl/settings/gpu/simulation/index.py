@@ -24,12 +24,12 @@ from hdrl.settings.gpu.simulation.events import columns_of, first_random, put_jo
 Floats = NDArray[np.float64]
 
 OBJECTIVES = ("mean_jct_s", "p99_jct_s", "mean_slowdown")
-"""What weights can be judged by, the same names as metrics; less is better."""
+"""Objectives for weights, the same names as metrics; less is better."""
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of the jobs of windows under candidates."""
+    """Results of the jobs of windows under candidates."""
 
     # completion times, and times without GPUs, shape ``(n_candidates, n_windows, n_jobs)``; NaN behind the jobs of a
     # window that has fewer
@@ -82,7 +82,7 @@ def play(
     seed
         Seed of what is random: placements, ties, restarts.
     n_threads
-        How many threads share the simulations; results do not depend on it.
+        Number of threads that share the simulations; results do not depend on it.
     """
     rules = rules or Rules()
     weights = np.array([policy.weights]) if candidates is None else candidates

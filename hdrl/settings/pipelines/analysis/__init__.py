@@ -1,1 +1,1 @@
-"""What can be said of pipelines without simulating them."""
+"""Analysis of pipelines without simulating them."""

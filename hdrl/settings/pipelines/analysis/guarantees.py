@@ -1,4 +1,4 @@
-"""What can be said without simulating: misses that no scheduler can avoid, and sets that never miss."""
+"""Guarantees without simulation: misses that no scheduler can avoid, and sets that never miss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units
 
 MAX_TESTED = 2_000_000
-"""How many dates the sufficient test looks at before it says that it does not know."""
+"""Largest number of dates that the sufficient test examines before it gives no answer."""
 
 MAX_BOUNDED = 1000
 """How many instances the demand bound looks at together; longer loads are cut into stretches."""

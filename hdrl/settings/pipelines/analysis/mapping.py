@@ -18,7 +18,7 @@ from hdrl.settings.pipelines.machine import Units
 from hdrl.settings.pipelines.simulation.tables import Plan
 
 MAX_NODES = 200_000
-"""How many partial mappings are looked at before the search is given up."""
+"""Largest number of partial mappings that the search examines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Mapping:
     Attributes
     ----------
     plan
-        What begins with which kernel, and where it goes.
+        First kernel and unit of each group.
     units
         The unit of each pipeline.
     utilization
@@ -123,7 +123,7 @@ def _at_once(load: PipelineLoad) -> list[list[int]]:
 
 
 def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) -> dict[int, _Place]:
-    """Return what a pipeline is on each unit that can run all of it."""
+    """Return a pipeline's place on each unit that can run all of it."""
     found = {}
     for unit, (kind, ecu) in enumerate(zip(machine.kinds, machine.ecus, strict=True)):
         cover = cheapest_cover(pipeline, (kind,)) or cheapest_cover(pipeline, (kind,), is_fusing=False)
@@ -184,7 +184,7 @@ class _Search:
             self.load[unit] = before
 
     def _n_unsafe(self, *, is_final: bool) -> int:
-        """Return how many units are not guaranteed; before the end, how many never will be."""
+        """Return the number of units that are not guaranteed; before the end, of those that never will be."""
         if is_final:
             return sum(not is_dispatch_safe(tasks) for tasks in self.tasks)
         return sum(load > 1 for load in self.load)

@@ -87,10 +87,10 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     n_jobs
         Instances of an episode; ``"all"``: all of a load.
     start, part
-        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`. All of each load, one load after the other,
-        by default.
+        Windows of the loads, see `hdrl.envs.episodes.plan_episodes`. All of each load, one load after the other, by
+        default.
     n_depths
-        How many sizes of fused groups are seen, the kernel alone included; ``None``: all.
+        Number of visible sizes of fused groups, the kernel alone included; ``None``: all.
     wait
         Whether there is an action that waits for the next event.
     lookahead
@@ -106,8 +106,8 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         actions (kind of unit and depth for the kernel with the earliest local deadline; too large a depth means the
         largest) and its reward.
     errors
-        Which of rlschedsim's errors are reproduced, names of `hdrl.settings.pipelines.envs.options.ERRORS`; ``None``:
-        all of them in its compatibility mode.
+        Errors of rlschedsim to reproduce, names of `hdrl.settings.pipelines.envs.options.ERRORS`; ``None``: all of them
+        in its compatibility mode.
     redraw
         Whether execution times below the worst case are drawn anew for every episode; else they are those of the load.
     autoreset_mode, copy, n_threads
@@ -264,13 +264,13 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def n_released(self, row: int = 0) -> int:
-        """Return how many instances of a row's episode have been released."""
+        """Return the number of released instances of a row's episode."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         return int(self._state.scalars["next_instance"][row, 0]) - first
 
     def outcomes(self, row: int = 0) -> NDArray[np.int8]:
-        """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet."""
+        """Return the outcome of each instance of a row's episode so far: 1 in time, -1 too late, 0 not yet."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         table = self._shared["instances"][first : first + window.n_jobs]
@@ -282,7 +282,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         return found
 
     def trace(self, row: int = 0) -> PipelineTrace:
-        """Return what happened in the last episode of a row that has ended.
+        """Return the trace of the last episode of a row that has ended.
 
         Raise OptionsError if none has ended (in this process: it is not part of `state_dict`).
         """

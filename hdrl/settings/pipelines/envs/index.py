@@ -30,7 +30,7 @@ DEFAULT_N_JOBS = 100
 DEFAULT_N_WINDOWS = 32
 
 SMALLEST_REFERENCE = 1e-3
-"""What objectives are divided by at least, where the reference misses nothing."""
+"""Smallest divisor for objectives, used where the reference misses nothing."""
 
 _SIGNED = ("mean_lateness_s",)
 
@@ -64,7 +64,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
     objective
         A name of `OBJECTIVES` that is never negative; less is better.
     tardiness
-        What the mean tardiness counts beside the objective; 0: nothing.
+        Weight of the mean tardiness beside the objective; 0: none.
 
     Raises
     ------
@@ -140,7 +140,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
 
 def _sets_of(load: PipelineLoad, number: int, length: int, part: Part) -> list[tuple[int, int, int, int]]:
-    """Return where windows of a part of a load lie: the load, the first place, the one after the last, the length."""
+    """Return the windows of a part of a load: the load, the first place, the one after the last, the length."""
     low, high = part_bounds(part, load.n_items, name=load.name)
     found = []
     for first, end in itertools.pairwise((*load.first_items, load.n_items)):

@@ -38,14 +38,14 @@ REWARDS: Mapping[str, int] = {
 1; +1 if it ended in time, else -1; the same times the decisions that it took: what rlschedsim credits them with."""
 
 MAX_CHAIN_US = 2**31
-"""How long a pipeline may take where times within groups are distinguished: products of two times stay exact."""
+"""Longest pipeline where times within groups are distinguished, in microseconds: products of two times stay exact."""
 
 COMPATIBILITY = "rlschedsim"
 """The compatibility mode."""
 
 ERRORS = ("late_releases", "whole_running_times", "worst_queued_times")
-"""What rlschedsim gets wrong: instances are released when a kernel ends, or when nothing is left to do, so that units
-stay idle; a running kernel counts with all of its time in the state, not with what is left; a queued kernel that is not
+"""Errors of rlschedsim: instances are released when a kernel ends, or when nothing is left to do, so that units stay
+idle; a running kernel counts with all of its time in the state, not with what is left; a queued kernel that is not
 fused counts with its time on the slower kind."""
 
 
@@ -63,7 +63,7 @@ class OneRow(RowLayout):
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are: they are the extra ones."""
+        """Number of actions: they are the extra ones."""
         return len(self.extra_actions)
 
     @property
@@ -82,7 +82,7 @@ class OneRow(RowLayout):
 
 @dataclass(frozen=True, slots=True)
 class PipelinesOptions:
-    """What is decided, seen and rewarded."""
+    """Options for decisions, observations and rewards."""
 
     # see `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`; all of them chosen
     max_ready: int
@@ -97,11 +97,11 @@ class PipelinesOptions:
 
     @property
     def is_fixed_task(self) -> bool:
-        """Whether the next kernel is given, and an action says kind of unit and depth."""
+        """True if the next kernel is fixed, and an action chooses only kind of unit and depth."""
         return self.compatibility is not None
 
     def layout(self, n_units: int) -> RowLayout:
-        """Return what the table of an environment looks like."""
+        """Return the layout of an environment's table."""
         if self.is_fixed_task:
             actions = tuple(f"{kind}+{depth}" for kind in KINDS for depth in range(self.n_depths))
             return OneRow(1, 2 + 2 * self.n_jobs, actions, -MAX_MS, MAX_MS)

@@ -57,7 +57,7 @@ def draw(state, n):
 
 @jit
 def _key_us(state, place, order):
-    """Return what is to be small of the ready kernel that is next."""
+    """Return the key of a ready kernel; the smallest is next."""
     ready = state.ready[place]
     if order == BY_LOCAL_DEADLINE:
         return ready.local_deadline_us

@@ -166,7 +166,7 @@ def runs_on(state, instance, choice, unit):
 
 @jit
 def backlog_us(state, number):
-    """Return how long a unit will be busy if all on it takes its worst time."""
+    """Return the time that a unit will be busy if all kernels on it take their worst time, in microseconds."""
     unit = state.unit[number]
     if unit.stay == NONE:
         return 0
@@ -185,7 +185,7 @@ def kernel_row(state, place):
 
 @jit
 def _true_time_us(state, stay):
-    """Return how long a stay really takes: the mean share of its kernels of its worst case, rounded up."""
+    """Return the actual duration of a stay: the mean share of its kernels of its worst case, rounded up."""
     choice = state.choices[stay.choice]
     first = place_of(state, stay.instance, 0)
     share = 0
@@ -304,7 +304,7 @@ def _end_instance(state, instance):
 
 @jit
 def _end_stay(state, unit_number):
-    """End what runs on a unit; let its queue go on."""
+    """End the stay on a unit, and start the next one of its queue."""
     s = state.scalars[0]
     unit = state.unit[unit_number]
     stay = state.stays[unit.stay]
@@ -335,7 +335,7 @@ def _end_stay(state, unit_number):
 
 @jit
 def _kernel_end_us(state, unit_number):
-    """Return when the kernel of a group that runs on a unit ends, if times within it are shared as those alone."""
+    """Return the end of the running kernel of a unit's group, if times within it are shared as those alone."""
     unit = state.unit[unit_number]
     stay = state.stays[unit.stay]
     choice = state.choices[stay.choice]

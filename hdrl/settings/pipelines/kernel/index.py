@@ -42,7 +42,7 @@ from hdrl.settings.pipelines.kernel.state import N_WEIGHTS
 """The features of a row; `hdrl.settings.pipelines.simulation.index.NAMES` says what each is."""
 
 MOST_KILLED, MOST_RELEASES = 3, 6
-"""How many other instances that a row would doom count, and how many releases ahead, at most."""
+"""Largest numbers of other instances that a row would doom, and of releases ahead, that are counted."""
 
 NO_SLACK_US = -(1 << 61)
 """The slack of a kernel where it has no row: less than any."""
@@ -87,7 +87,7 @@ def best_slack_us(state, place):
 
 @jit
 def n_killed(state, place, unit, time_us):
-    """Return how many other instances' kernels would be doomed, which are not, if a ready kernel took a unit now."""
+    """Return the number of other instances' kernels that would newly be doomed if a ready kernel took a unit now."""
     n_units = len(state.unit)
     instance, n = state.ready[place].instance, 0
     for other in range(state.scalars[0].n_ready):
@@ -105,7 +105,7 @@ def n_killed(state, place, unit, time_us):
 
 @jit
 def _n_future(state, time_us):
-    """Return how many of the next instances, released while a unit is taken, would be late if they waited for it."""
+    """Return the number of next instances, released while a unit is taken, that would be late if they waited for it."""
     s = state.scalars[0]
     end_us = s.now_us + time_us
     n = 0

@@ -1,4 +1,4 @@
-"""How the engine's entries are compiled: cached after its sources."""
+"""Compilation of the engine's entries, with a cache that depends on its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents see, and what their actions mean."""
+"""Observations of agents, and the meaning of their actions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def act(state, action):
 
 @jit
 def _n_free(state):
-    """Return how many ready kernels that are seen are not held."""
+    """Return the number of visible ready kernels that are not held."""
     n = 0
     for place in range(min(state.scalars[0].n_ready, state.settings[0].max_ready)):
         n += 1 - state.ready[place].is_held
@@ -154,7 +154,7 @@ def _act_fixed(state, action):
 
 @jit
 def _unit_time_us(state, number):
-    """Return how long a unit is busy as rlschedsim's state has it, with the errors that are switched on."""
+    """Return the busy time of a unit in rlschedsim's state, with the errors that are switched on."""
     settings, unit = state.settings[0], state.unit[number]
     if unit.stay == NONE:
         return 0

@@ -1,4 +1,4 @@
-"""All that a simulation holds, one line of `PipelinesState` for each array."""
+"""State of a simulation, one line of `PipelinesState` for each array."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ SETTINGS_DTYPE = record_dtype(
         *of(np.int64, "n_depths", "has_wait", "has_lookahead", "n_jobs", "reward", "objective"),
     ]
 )
-"""What all environments of a batch have in common: ``compatibility`` PLAIN or RLSCHEDSIM; ``is_fixed_task`` whether the
-next kernel is given and an action says kind and depth; ``counts_whole_times`` and ``counts_worst_times`` what
-rlschedsim's state gets wrong; ``max_ready`` ready kernels that are shown, ``n_depths`` choices of each, ``has_wait``
-whether the last action waits; ``has_lookahead`` whether rows tell more of each other, and a kernel is held whose row on
-a busy unit is picked; ``n_jobs`` pipelines of a set."""
+"""Settings that all environments of a batch share: ``compatibility`` PLAIN or RLSCHEDSIM; ``is_fixed_task`` whether the
+next kernel is given and an action says kind and depth; ``counts_whole_times`` and ``counts_worst_times`` errors of
+rlschedsim's state to repeat; ``max_ready`` ready kernels that are shown, ``n_depths`` choices of each, ``has_wait``
+whether the last action waits; ``has_lookahead`` whether rows compare kernels with each other, and a kernel is held
+whose row on a busy unit is picked; ``n_jobs`` pipelines of a set."""
 
 SCALARS_DTYPE = record_dtype(
     [

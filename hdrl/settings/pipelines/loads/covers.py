@@ -8,7 +8,7 @@ from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
 from hdrl.settings.pipelines.machine import KINDS
 
 MAX_COVERS = 100_000
-"""How many partial covers are looked at before an exact answer is given up."""
+"""Largest number of partial covers in the search for an exact answer."""
 
 
 def option_us(times_us: tuple[int, int], kinds: tuple[int, ...]) -> int:

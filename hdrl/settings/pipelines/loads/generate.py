@@ -19,26 +19,26 @@ SHAPES = ("chain", "fork_join", "layered")
 """Shapes of graphs."""
 
 SPLITS = ("uunifast_discard", "drs")
-"""How a utilisation is split among pipelines."""
+"""Methods that split a utilisation among pipelines."""
 
 _TRIES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What generated pipelines are like.
+    """Model of generated pipelines.
 
     Attributes
     ----------
     n_pipelines
-        How many.
+        Number of pipelines.
     utilization
         Unit time that they need at the least per time (each kernel where it is fastest, fused as is best), as a share
         of ``n_units`` units.
     n_units
         For how many units.
     split
-        How it is split: a name of `SPLITS`.
+        Method that splits it: a name of `SPLITS`.
     largest
         The largest utilisation of one pipeline, in units.
     shape
@@ -46,11 +46,11 @@ class Model:
     n_kernels
         The smallest and largest number of kernels.
     periods_ms
-        What periods are drawn from.
+        Periods to draw from.
     affinity
-        How many times faster than the one the other kind of unit may be: the logarithm of the ratio is drawn evenly.
+        Largest ratio of the times on the two kinds of unit: the logarithm of the ratio is drawn evenly.
     fusion
-        What share of the separate times the smallest gain of fusing leaves, and the largest; drawn for each group.
+        Shares of the separate times that the smallest and the largest gain of fusing leave; drawn for each group.
     implicit_deadlines
         Whether deadlines are periods; else they are drawn evenly between the middle of the period and its end.
     """
@@ -162,7 +162,7 @@ def generate(model: Model, random: np.random.Generator, name: str = "generated")
 
 
 def _pipeline(model: Model, name: str, need_us: float, period_us: int, random: np.random.Generator) -> Pipeline:
-    """Return a pipeline of which an instance needs a given unit time at the least."""
+    """Return a pipeline whose instances need a given unit time at the least."""
     n = int(random.integers(model.n_kernels[0], model.n_kernels[1], endpoint=True))
     shape = str(random.choice(np.array(SHAPES))) if model.shape == "mixed" else model.shape
     edges = _edges(shape, n, random)
@@ -203,7 +203,7 @@ def _edges(shape: str, n: int, random: np.random.Generator) -> list[tuple[int, i
 
 
 def _groups(n: int, edges: list[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """Return what can be fused: every stretch of a chain within the graph."""
+    """Return the groups that can be fused: every stretch of a chain within the graph."""
     after = [[v for u, v in edges if u == k] for k in range(n)]
     before = [[u for u, v in edges if v == k] for k in range(n)]
     groups = []

@@ -36,7 +36,7 @@ WHOLE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long kernels really take: shares of their worst cases, drawn evenly."""
+    """Actual execution times of kernels: shares of their worst cases, drawn evenly."""
 
     low: float = 1.0  # the smallest share, in (0, 1]; 1: always the worst case
     seed: int = 0  # seed of the draws. They belong to kernels of instances, so that all policies meet the same
@@ -64,9 +64,9 @@ class PipelineLoad:
     instances
         Array of `INSTANCE_DTYPE`, by release, of the same release by pipeline.
     times
-        How long kernels really take.
+        Actual execution times of kernels.
     origin
-        What it was made from, as JSON.
+        Its source, as JSON.
     first_items
         Places of the first instances of its configurations, which follow each other: sets, or contexts.
 
@@ -94,7 +94,7 @@ class PipelineLoad:
 
     @property
     def n_items(self) -> int:
-        """How many instances are released."""
+        """Number of released instances."""
         return len(self.instances)
 
     @property

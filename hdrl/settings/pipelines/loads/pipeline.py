@@ -64,11 +64,11 @@ class Pipeline:
     edges
         Pairs of kernels by number; the second waits for the first.
     groups
-        What can be fused. No path leads out of a group and back into it.
+        Groups that can be fused. No path leads out of a group and back into it.
     phase_us
         Date of the first release.
     tolerance_us
-        How much later than its deadline an instance may end and still counts as met.
+        Lateness up to which an instance still counts as met, in microseconds.
     deadline_us
         Deadline, counted from the release; 0: the period.
     ecu

@@ -24,7 +24,7 @@ LONGEST_S = 60
 """A kernel that takes longer is taken for a mistake about the unit."""
 
 MAX_CONFIGURATIONS = 20_000
-"""How many combinations of periods are taken one by one."""
+"""Largest number of combinations of periods that are processed one by one."""
 
 _PERIODS = re.compile(r"\s*([^=\s]+)\s*=\s*\[([^\[\]]*)\]\s*")
 _UNIT = re.compile(r"#\s*unit:\s*(\S+)\s*")
@@ -40,7 +40,7 @@ class PipelineSet:
 
     @property
     def n_configurations(self) -> int:
-        """How many combinations of periods there are; the number may have many digits."""
+        """Number of combinations of periods; it may have many digits."""
         return math.prod(map(len, self.periods_us))
 
     def configuration(self, number: int) -> tuple[int, ...]:

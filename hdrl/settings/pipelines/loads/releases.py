@@ -1,4 +1,4 @@
-"""When instances are released: periodically, with periods that switch, or sporadically."""
+"""Release dates of instances: periodic, with periods that switch, or sporadic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hdrl.settings.pipelines.loads.load import INSTANCE_DTYPE
 from hdrl.settings.pipelines.loads.pipeline import MAX_US, Pipeline
 
 MAX_INSTANCES = 1_000_000
-"""How many instances a load may have."""
+"""Largest number of instances of a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def _check_periods(periods_us: Sequence[int]) -> None:
 
 
 def ends_us(contexts: Sequence[Context]) -> list[int]:
-    """Return when contexts end that follow each other from date 0 on, in microseconds.
+    """Return the ends of successive contexts that begin at date 0, in microseconds.
 
     Raise WorkloadError if one makes no sense.
     """
@@ -82,10 +82,10 @@ def release(
     Parameters
     ----------
     contexts
-        What their periods are, one context after the other.
+        Periods of successive contexts.
     spread
-        How much longer than the period the next instance may take to come, as a share of the period: drawn evenly
-        from 0 to it. 0: strictly periodic.
+        Largest delay of the next instance beyond the period, as a share of the period: drawn evenly from 0 to it. 0:
+        strictly periodic.
 
     Raises
     ------

@@ -31,9 +31,9 @@ from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
 
 @dataclass(frozen=True, slots=True)
 class PipelineRule:
-    """What a policy does."""
+    """Rules of a policy."""
 
-    # which ready kernel is next, where it goes, what is fused with it: numbers of
+    # rules for the next ready kernel, its unit, and its fusion: numbers of
     # `hdrl.settings.pipelines.kernel.codes`
     order: int
     where: int
@@ -57,7 +57,7 @@ BY_HAND = "doomed_last+fusion"
 
 
 def index_rule(weights: ArrayLike, what: str = "index") -> PipelineRule:
-    """Return what a policy with an index does; raise OptionsError if they are no such numbers."""
+    """Return the rules of a policy with an index; raise OptionsError if the weights are invalid."""
     return PipelineRule(*INDEX_CODES, what, tuple(checked_weights(weights).tolist()))
 
 
@@ -130,7 +130,7 @@ def draws(policy: str) -> bool:
 
 
 def _random_state(seed: int) -> int:
-    """Return where the generator of a random policy begins."""
+    """Return the initial state of a random policy's generator."""
     return 1 + stream_seed(seed, "policy") % 2147483646
 
 
@@ -162,7 +162,7 @@ def simulate(
     plan
         The mapping of the policy ``static``; ``None``: the best one.
     compatibility
-        When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
+        Mode in which releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
     """
     name = read_policy(policy)
     check_runs_on(load, machine)

@@ -1,4 +1,4 @@
-"""What happened in a simulation: whole microseconds inside, and what all settings' traces have outside."""
+"""Trace of a simulation: whole microseconds inside, and the common interface of all settings' traces outside."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class PipelineTrace:
 
     @cached_property
     def late_us(self) -> NDArray[np.int64]:
-        """How much later than its deadline each instance ended; negative if before."""
+        """Lateness of each instance in microseconds; negative if it ended before its deadline."""
         return np.asarray(self.end_us - self.load.instances["deadline_us"])
 
     @cached_property
     def is_missed(self) -> NDArray[np.bool_]:
-        """Whether each instance ended later than its deadline and its tolerance."""
+        """True for each instance that ended later than its deadline and its tolerance."""
         return np.asarray(self.late_us > self.load.instances["tolerance_us"])
 
     @cached_property
@@ -111,7 +111,7 @@ class PipelineTrace:
 
 
 def _steps(begin_us: NDArray[np.int64], end_us: NDArray[np.int64]) -> Signal:
-    """Return how many spans last at each date."""
+    """Return the number of spans that include each date."""
     dates = np.concatenate([begin_us, end_us])
     changes = np.concatenate([np.ones(len(begin_us)), -np.ones(len(end_us))])
     found, positions = np.unique(dates, return_inverse=True)
@@ -121,7 +121,7 @@ def _steps(begin_us: NDArray[np.int64], end_us: NDArray[np.int64]) -> Signal:
 def trace_of(
     state: PipelinesState, row: int, machine: Units, load: PipelineLoad, info: Mapping[str, Any] | None = None
 ) -> PipelineTrace:
-    """Return what happened in an environment of a batch, whose episode has ended."""
+    """Return the trace of an environment of a batch whose episode has ended."""
     scalars = state.scalars[row, 0]
     stays = np.asarray(state.stays[row, : int(scalars["n_stays"])])
     runs = np.zeros(len(stays), dtype=RUN_DTYPE)

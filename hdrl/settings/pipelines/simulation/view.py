@@ -1,4 +1,4 @@
-"""What a policy in Python sees, and how it decides."""
+"""View and decisions of a policy in Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UnitView:
     is_idle
         Whether nothing runs there.
     backlog_us
-        How long it will be busy if all that runs and waits there takes its worst time.
+        Time that it will be busy if all kernels there take their worst time, in microseconds.
     """
 
     number: int
@@ -53,9 +53,9 @@ class ReadyView:
     release_us, deadline_us, tolerance_us, period_us
         Of the instance.
     local_deadline_us
-        When the kernel must have ended if all that follows takes its worst time.
+        Date by which the kernel must have ended if all later ones take their worst time.
     choices
-        What can be started with it now: the kernel alone first, then groups by size.
+        Groups that can be started with it now: the kernel alone first, then groups by size.
     """
 
     place: int
@@ -80,7 +80,7 @@ class Start:
 
 
 class View:
-    """What is known when a decision is due; valid until the next one."""
+    """Information for a decision; valid until the next one."""
 
     def __init__(self, state: PipelinesState, machine: Units, load: PipelineLoad) -> None:
         self._state, self._machine, self._load = state, machine, load

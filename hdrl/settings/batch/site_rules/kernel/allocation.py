@@ -1,4 +1,4 @@
-"""Which nodes a job gets: best fit on sets of consecutive nodes, as Slurm's select/cons_tres chooses.
+"""Nodes of a job: best fit on sets of consecutive nodes, as Slurm's select/cons_tres chooses.
 
 Nodes of low weight are taken first. Adjacent nodes of one weight that have something for the job form a set. The
 smallest set that suffices is taken; where none does, the largest, and so on with what is missing. If one node of a set
@@ -37,7 +37,7 @@ def drop_node(words, node):
 
 @jit
 def n_cores_on(state, one, nodes):
-    """Return how many cores a job that runs or is suspended has on some nodes."""
+    """Return the number of cores of a running or suspended job on some nodes."""
     n = np.int64(0)
     for i in range(one.first_pair, one.first_pair + one.n_pairs):
         if has_node(nodes, state.pairs[i].node):
@@ -47,7 +47,7 @@ def n_cores_on(state, one, nodes):
 
 @jit
 def n_free_cores_of(state, usable):
-    """Return how many cores some nodes have free."""
+    """Return the number of free cores of some nodes."""
     total = np.int64(0)
     for word in range(state.settings[0].n_words):
         bits = usable[word] & state.free_nodes[word]
@@ -82,7 +82,7 @@ def has_cores_when_empty(state, usable, n_cores):
 
 @jit
 def _offer(state, job, is_whole, usable, having, free, free_mib, free_gpus):
-    """Write how many cores each usable node that has any can give to a job; return how many all of them can."""
+    """Write the number of cores that each usable node can give to a job; return their sum."""
     row = state.jobs[job]
     counts_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
     total = np.int64(0)
@@ -355,7 +355,7 @@ def hold_nodes(state, job, sign):
 
 @jit
 def copy_free(state):
-    """Write what is free into what will be free later."""
+    """Copy the free resources to those that will be free later."""
     for word in range(state.settings[0].n_words):
         state.later_nodes[word] = state.free_nodes[word]
     for node in range(state.settings[0].n_nodes):
@@ -379,7 +379,7 @@ def release_cores_later(state, pair):
 
 @jit
 def release_later(state, job, pair):
-    """Give all that a job has on a node back in what will be free later."""
+    """Return a job's resources on a node to those that will be free later."""
     release_cores_later(state, pair)
     node = state.pairs[pair].node
     if state.settings[0].counts_gpus != 0:

@@ -72,7 +72,7 @@ def mark_picks(state):
     Returns
     -------
     int
-        How many entries may be able to start: without one, nothing starts at this date.
+        Number of entries that may be able to start: without one, nothing starts at this date.
     """
     s, n, tier = state.scalars[0], np.int64(0), np.int64(-1)
     preempts = state.settings[0].preempt_by != 0

@@ -195,7 +195,7 @@ def _release_on_usable(state, one):
 
 @jit
 def _expected_end_s(state, one):
-    """Return when a running job ends at the latest."""
+    """Return the latest end of a running job."""
     now, settings = state.scalars[0].message_s, state.settings[0]
     if one.limit_end_s > now:
         return one.limit_end_s

@@ -144,7 +144,7 @@ def _latest_s(state, first, left_out, unknown_s):
     left_out
         The component that does not count, -1: all do.
     unknown_s
-        What stands for the plan of one that the cycle has not come to.
+        Date in place of the plan of a component that the cycle has not reached.
     """
     latest_s, one = -1.0, np.int64(first)
     while one >= 0:

@@ -22,7 +22,7 @@ from hdrl.settings.batch.workload.history import ALL_LEVEL
 
 @jit
 def expect_look(state):
-    """Note when the daemon looks next, if jobs wait."""
+    """Schedule the daemon's next look, if jobs wait."""
     s, interval_s = state.scalars[0], state.settings[0].look_interval_s
     if interval_s == 0 or s.n_queue == 0 or s.look_due_s < NEVER:
         return

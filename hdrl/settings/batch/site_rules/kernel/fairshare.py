@@ -19,7 +19,7 @@ from hdrl.compiled.jit import jit
 
 @jit
 def _charge(state, job, until_s):
-    """Add what a running job has used since it was charged last."""
+    """Add the usage of a running job since it was charged last."""
     row = state.jobs[job]
     if row.suspended_since_s >= 0:
         return
@@ -168,7 +168,7 @@ def _pass_periods(state, until_s):
 
 @jit
 def charge_at_end(state, job):
-    """Add what a job that ends now has used since it was charged last."""
+    """Add the usage of a job that ends now since it was charged last."""
     if state.settings[0].fairshare > 0:
         _pass_periods(state, state.scalars[0].message_s)
         _charge(state, job, state.scalars[0].message_s)

@@ -1,4 +1,4 @@
-"""How the entries are compiled: cached after their own sources and those that they take from other rooms."""
+"""Compilation of the entries, with a cache that depends on all sources that they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the queue may start at all: limits of QOS and of accounts."""
+"""Limits of QOS and of accounts: the jobs of the queue that may start at all."""
 
 from __future__ import annotations
 

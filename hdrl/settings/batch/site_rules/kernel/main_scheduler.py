@@ -24,7 +24,7 @@ SHUT_OUT = 2
 
 @jit
 def limit_in(state, job, partition):
-    """Return how long a job may run in a partition, in seconds."""
+    """Return the time limit of a job in a partition, in seconds."""
     return min(state.jobs[job].limit_s, state.partitions[partition].max_time_s)
 
 
@@ -114,7 +114,7 @@ def open_partitions(state):
 
 @jit
 def run_main(state, depth):
-    """Start what the main scheduler starts; return whether it stopped at a depth of the queue (0: none)."""
+    """Start jobs as the main scheduler does; return whether it stopped at a depth of the queue (0: none)."""
     s, settings = state.scalars[0], state.settings[0]
     open_partitions(state)
     place, n_tested, n_failed = np.int64(0), np.int64(0), np.int64(0)

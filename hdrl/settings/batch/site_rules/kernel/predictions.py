@@ -1,4 +1,4 @@
-"""What policies know of jobs beyond their requests: predictions of run times, an index, a gate.
+"""Information of policies about jobs beyond their requests: predictions of run times, an index, a gate.
 
 `batch.kernel.history` and `batch.kernel.keys` compute all three, as on machines without rules. Under rules, a job
 counts for its user from its first eligible date until it ends, requeued or not. The index uses the time since the job
@@ -55,7 +55,7 @@ def note_cancelled(state, job, was_queued):
 
 @jit
 def note_ended(state, job):
-    """Note how long a job ran, and predict anew how long its user's queued jobs will run."""
+    """Record the run time of a job, and renew the predictions for its user's queued jobs."""
     s, row = state.scalars[0], state.jobs[job]
     if s.predictor == codes.PREDICT_NOTHING:
         return

@@ -53,7 +53,7 @@ _NONE = np.uint64(0)
 
 @jit
 def _mode_of(state, job):
-    """Return what becomes of a running job that is preempted."""
+    """Return the mode in which a running job is preempted."""
     row = state.jobs[job]
     if state.settings[0].preempt_by == codes.BY_PARTITION:
         return np.int64(state.partitions[state.entries[row.entry].partition].preempt_mode)
@@ -161,7 +161,7 @@ def _remove_until_it_fits(state, entry, usable):
 
 @jit
 def _n_on_selected(state, job):
-    """Return how many of the selected nodes a running job has."""
+    """Return the number of selected nodes that a running job has."""
     row, n = state.jobs[job], np.int64(0)
     for i in range(state.scalars[0].n_selected):
         for k in range(row.first_pair, row.first_pair + row.n_pairs):

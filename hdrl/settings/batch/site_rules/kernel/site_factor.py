@@ -25,7 +25,7 @@ MIDDLE = 1_000_000_000
 STEP = 18_000_000
 UNIT = 1e-3
 MOST = 900_000_000
-"""How far numbers of an index are from the middle, at most."""
+"""Largest distance of an index's numbers from the middle."""
 
 FIRST = 2_000_000_000
 LARGEST = 2_147_483_640
