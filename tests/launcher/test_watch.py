@@ -234,7 +234,7 @@ def test_windows_that_choose_the_baseline_are_apart(comparison: Path):
         store.add({"0/fcfs+easy/0": result(7.5), "2/fcfs+easy/0": result(1.0), "3/sjf+easy/0": result(2.0)})
         page = live_page(comparison)
     assert "3 of at least 6 simulations are done." in page
-    judging, _, choosing = page.partition("To choose the baseline, on other windows")
+    judging, _, choosing = page.partition("Simulations on other windows, to choose the baseline")
     assert "7.50" in judging
     assert "sjf+easy" not in judging
     assert "sjf+easy" in choosing
