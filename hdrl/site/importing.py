@@ -359,6 +359,17 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
             f"{_many(n_after, 'job')} waited for another: fields 17 and 18 of the log say so; simulations take the "
             "date from which it could start at the site instead"
         )
+    elif n_after and found.log.asked is None:
+        yield (
+            f"{_many(n_after, 'job')} waited for another, which simulations without the rules of a site ignore (--conf "
+            "names slurm.conf; --set workload.think_times=true follows fields 17 and 18 of the log)"
+        )
+    if found.log.asked is not None and found.log.asked.n_following:
+        jobs = _many(found.log.asked.n_following, "job")
+        yield (
+            f"simulations submit {jobs} a think time after the end of another one (fields 17 and 18); waits count from "
+            "there"
+        )
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak > n_cores(conf):
         yield (

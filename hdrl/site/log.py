@@ -218,8 +218,10 @@ def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) ->
         other = place_of.get((int(records["after"][place]), int(records["after_task"][place])))
         if other is not None and other != place:
             rows["preceding_job"][place] = numbers[other]
-            think_s = records["eligible_s"][place] - (records["start_s"][other] + records["run_s"][other])
-            rows["think_s"][place] = max(think_s, 0.0)
+            think_s = records["think_s"][place]
+            if np.isnan(think_s):
+                think_s = max(records["eligible_s"][place] - records["start_s"][other] - records["run_s"][other], 0.0)
+            rows["think_s"][place] = think_s
 
 
 def hashed(key: bytes, kind: str, text: str) -> str:

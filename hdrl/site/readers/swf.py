@@ -68,6 +68,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     records["memory_kb"] = np.where(rows["requested_memory_kb"] > 0, rows["requested_memory_kb"], np.nan)
     records["gpus"] = 0
     records["after"] = np.where(rows["preceding_job"] > 0, integers(rows["preceding_job"]), UNKNOWN)
+    records["think_s"] = np.where(records["after"] >= 0, np.maximum(rows["think_s"], UNKNOWN), np.nan)
     status = rows["status"]
     records["state"] = AttemptState.DONE
     for number, state in _STATES.items():

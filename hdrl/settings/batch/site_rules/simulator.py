@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,14 @@ def plain_rules(platform: Platform) -> SiteRules:
         partition_nodes=np.ones((1, n_nodes), np.bool_),
         counts_memory=True,
     )
+
+
+def with_plain_rules(platform: Platform) -> Platform:
+    """Return a machine with the rules of a site that has none: one partition of all nodes, Slurm's defaults.
+
+    The simulator `site` then simulates it, which knows jobs that follow the ends of others (fields 17 and 18 of logs).
+    """
+    return replace(platform, site=plain_rules(platform))
 
 
 def plain_jobs(workload: Workload) -> SiteJobs:
