@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hdrl.batch import Platform, Trace, Workload
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.settings.batch.policies.choices import site_policy

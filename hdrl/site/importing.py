@@ -353,28 +353,35 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     if n_gpu_jobs and found.platform.site is None:
         where = f"; the folder {FOLDER} has them for the setting of GPU clusters" if has_gpus(conf, found.jobs) else ""
         yield f"{_many(n_gpu_jobs, 'job')} took GPUs, which are not enforced in simulations of batch jobs{where}"
-    n_after = int(np.count_nonzero(records["after"] >= 0))
-    if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
-        yield (
-            f"{_many(n_after, 'job')} waited for another: fields 17 and 18 of the log say so; simulations take the "
-            "date from which it could start at the site instead"
-        )
-    elif n_after and found.log.asked is None:
-        yield (
-            f"{_many(n_after, 'job')} waited for another, which simulations without the rules of a site ignore (--conf "
-            "names slurm.conf; --set workload.think_times=true follows fields 17 and 18 of the log)"
-        )
-    if found.log.asked is not None and found.log.asked.n_following:
-        jobs = _many(found.log.asked.n_following, "job")
-        yield (
-            f"simulations submit {jobs} a think time after the end of another one (fields 17 and 18); waits count from "
-            "there"
-        )
+    yield from _notes_on_waiting(found)
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak > n_cores(conf):
         yield (
             f"jobs had up to {peak:,} cores at one time, the machine has {n_cores(conf):,}: another slurm.conf, or "
             "oversubscribed cores"
+        )
+
+
+def _notes_on_waiting(found: SiteImport) -> Iterator[str]:
+    """Say what simulations make of jobs that waited for others."""
+    asked = found.log.asked
+    n_after = int(np.count_nonzero(found.jobs.records["after"] >= 0))
+    jobs = f"{_many(n_after, 'job')} waited for another"
+    if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
+        yield (
+            f"{jobs}: fields 17 and 18 of the log say so; simulations take the date from which it could start at the "
+            "site instead (--replay-dependencies simulates the wait)"
+        )
+    elif n_after and asked is None:
+        yield (
+            f"{jobs}, which simulations without the rules of a site ignore (--conf names slurm.conf; --set "
+            "workload.think_times=true follows fields 17 and 18 of the log)"
+        )
+    if asked is not None and asked.n_following:
+        following = _many(asked.n_following, "job")
+        yield (
+            f"simulations submit {following} a think time after the end of another one (fields 17 and 18); waits count "
+            "from there"
         )
 
 

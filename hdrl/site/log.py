@@ -170,7 +170,8 @@ def log_of(
 def _numbers(jobs: JoinedJobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
     """Return a number for each job: that of the accounting where each has its own."""
     own = np.where(jobs.records["number"] >= 0, jobs.records["number"], jobs.records["job"])
-    if not is_secret and len(np.unique(own)) == len(own) and np.all((own >= 0) & (own < 2**53)):
+    ascending = np.sort(own)
+    if not is_secret and np.all(ascending[1:] > ascending[:-1]) and np.all((own >= 0) & (own < 2**53)):
         return own.astype(np.float64), []
     numbers = np.arange(1, jobs.n_jobs + 1, dtype=np.float64)
     return numbers, ["jobs are numbered from 1 in the order of eligibility"]

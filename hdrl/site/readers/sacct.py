@@ -239,7 +239,11 @@ class _Table:
         for field in _ID_DTYPE.names or ():
             records[field] = ids[field]
         if "JobIDRaw" in columns:
-            records["number"] = integers(self._numbers("JobIDRaw", float_of, columns["JobIDRaw"]))
+            texts = columns["JobIDRaw"]
+            if all(text.isdecimal() and len(text) < 16 for text in texts):  # each of them is there once
+                records["number"] = np.fromiter(map(int, texts), np.int64, len(texts))
+            else:
+                records["number"] = integers(self._numbers("JobIDRaw", float_of, texts))
         for field, column in _NAMES.items():
             if column in columns:
                 records[field] = self._names[field].numbers(columns[column], len(ids))

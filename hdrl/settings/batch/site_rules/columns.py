@@ -328,7 +328,7 @@ def _after_thinking(dependencies: list[tuple[int, int, float]], text: str) -> tu
     think_s = _date(text)
     if think_s < 0 or len(dependencies) != 1:
         raise ValueError(
-            f"has the think_s {quoted(text)} and {len(dependencies)} dependencies, expected seconds, at least 0, and one"
+            f"has the think_s {quoted(text)} and {len(dependencies)} dependencies, expected at least 0 seconds and one"
         )
     return dependencies[0][0], DependencyKind.THINK, think_s
 

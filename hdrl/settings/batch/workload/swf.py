@@ -301,6 +301,14 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
 
 
 def _texts(column: FloatArray) -> Iterable[str]:
+    if np.all(column == column[0]):
+        return itertools.repeat(next(iter(_texts_of(column[:1]))), len(column))
+    return _texts_of(column)
+
+
+def _texts_of(column: FloatArray) -> Iterable[str]:
     if np.all((np.trunc(column) == column) & (np.abs(column) < 2.0**62)):
         return map(str, column.astype(np.int64).tolist())
-    return (str(int(value)) if value.is_integer() else repr(value) for value in column.tolist())
+    values, place = np.unique(column, return_inverse=True)
+    texts = [str(int(value)) if value.is_integer() else repr(value) for value in values.tolist()]
+    return map(texts.__getitem__, place.tolist())

@@ -148,7 +148,7 @@ def workload_from_swf(
         log = with_whole_het_jobs(log)
         if choices.get("think_times"):
             raise OptionsError(
-                f"think_times is true, but {log.name} is read for a machine without the rules of a site; expected one of "
+                f"think_times is true, but {log.name} is read for a machine without the rules of a site; expected "
                 "with_plain_rules(platform)"
             )
     gflops = platform.reference_gflops if isinstance(platform, Platform) else platform

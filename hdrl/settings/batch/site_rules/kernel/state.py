@@ -104,7 +104,8 @@ JOB_DTYPE = record_dtype(
 )
 """A job, in the order of the workload; job keys read it by the names that the kernel's jobs have.
 
-``submit_s`` is infinity until the job is ended after which its user submits it. Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
+``submit_s`` is infinity while the job follows another one that has not ended. Plans expect that a job ends
+``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
 ``length_s`` after its start, and whether it ``overruns`` its time; until when its use has been ``charged_s``; its nodes
 are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first date that a
