@@ -279,6 +279,7 @@ def together(parts: Sequence[Dump]) -> Dump:
             texts = part.names[column].texts()
             numbers = np.array([*(names[column][text] for text in texts), -1], dtype=np.int32)
             part.records[column] = numbers[part.records[column]]
+    _number_apart(parts)
     _leave_out_listed_later(parts)
     return Dump(
         ", ".join(dict.fromkeys(part.form for part in parts)),
@@ -291,6 +292,22 @@ def together(parts: Sequence[Dump]) -> Dump:
         parts[0].header,
         any(part.takes_whole_nodes for part in parts),
     )
+
+
+def _number_apart(parts: Sequence[Dump]) -> None:
+    """Raise the numbers of jobs in logs in SWF that begin anew: each log counts its jobs from 1."""
+    jobs, submit_s = np.zeros(0, dtype=np.int64), np.zeros(0)
+    for part in parts:
+        if part.form != "swf":
+            continue
+        records = part.records
+        _, ours, theirs = np.intersect1d(records["job"], jobs, return_indices=True)
+        if np.any(records["submit_s"][ours] != submit_s[theirs]):
+            offset = int(jobs.max())
+            records["job"] += offset
+            records["after"][records["after"] >= 0] += offset
+            part.notes.append(f"jobs of a log that uses the numbers of an earlier one have {offset:,} added to theirs")
+        jobs, submit_s = np.append(jobs, records["job"]), np.append(submit_s, records["submit_s"])
 
 
 def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
