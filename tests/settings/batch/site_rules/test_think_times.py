@@ -203,7 +203,7 @@ def test_what_cannot_follow_think_times_is_refused(log: Path, tmp_path: Path, ov
 
 
 def test_a_machine_without_rules_is_refused_in_python(log: Path):
-    with pytest.raises(OptionsError, match=r"expected one of with_plain_rules\(platform\)"):
+    with pytest.raises(OptionsError, match=r"expected with_plain_rules\(platform\)"):
         read_workload(log, read_platform("homogeneous:4"), think_times=True)
 
 
@@ -213,7 +213,7 @@ def test_a_machine_without_rules_is_refused_in_python(log: Path):
         ("2,afterany:1,2.5", [(1, 0, THINK, 2.5)]),
         # Job 7 is submitted later: the log's date counts.
         ("2,afterany:7,2.5", []),
-        ("2,afterany:1,-2", "has the think_s '-2' and 1 dependencies, expected seconds, at least 0, and one"),
+        ("2,afterany:1,-2", "has the think_s '-2' and 1 dependencies, expected at least 0 seconds and one"),
         ("2,afterany:1:3,2", "has the think_s '2' and 2 dependencies"),
     ],
 )
