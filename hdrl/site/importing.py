@@ -385,9 +385,10 @@ def _notes_on_waiting(found: SiteImport) -> Iterator[str]:
     n_after = int(np.count_nonzero(found.jobs.records["after"] >= 0))
     jobs = f"{_many(n_after, 'job')} waited for another"
     if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
+        how = "--replay-dependencies simulates" if asked is not None else "--conf and --replay-dependencies simulate"
         yield (
             f"{jobs}: fields 17 and 18 of the log say so; simulations take the date from which it could start at the "
-            "site instead (--replay-dependencies simulates the wait)"
+            f"site instead ({how} the wait)"
         )
     elif n_after and asked is None:
         yield (

@@ -196,7 +196,8 @@ def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, i
 
 def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArray]:
     """Return the numbers that are used, and each job's place among them."""
-    used, place = np.unique(numbers, return_inverse=True)
+    is_used = np.bincount(numbers + 1) > 0  # small numbers, from -1 on: no sort is needed
+    used, place = np.flatnonzero(is_used).astype(np.int32) - 1, (np.cumsum(is_used) - 1)[numbers + 1]
     if len(used) and used[0] == UNKNOWN:
         return used[1:], place.astype(np.float64) - 1
     return used, place.astype(np.float64)
