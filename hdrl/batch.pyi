@@ -92,6 +92,7 @@ from hdrl.settings.batch.simulation import (
     write_batsim_files,
     write_overutilizations,
 )
+from hdrl.settings.batch.site_rules.simulator import with_plain_rules
 from hdrl.settings.batch.workload import (
     BANDWIDTH_MODELS,
     ESTIMATE_MODELS,
@@ -258,6 +259,7 @@ __all__ = [
     "true_run_times",
     "tsafrir_estimates",
     "unknown_rows",
+    "with_plain_rules",
     "workload_from_swf",
     "workload_statistics",
     "write_batsim5_json",

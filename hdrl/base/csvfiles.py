@@ -63,7 +63,7 @@ def cell_text(value: object) -> str:
 
 def _plain(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula, which names of others may look like."""
-    if not isinstance(cell, str):
+    if not isinstance(cell, str) or cell.isalnum():
         return cell
     return no_formula(cell.replace("\r", "\n"))  # the only end of a line that `csv` quotes whatever its version
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hdrl.batch import Platform, Trace, Workload
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.settings.batch.policies.choices import site_policy
-from hdrl.settings.batch.site_rules.simulator import Looks, SiteSimulator, plain_rules
+from hdrl.settings.batch.site_rules.simulator import Looks, SiteSimulator, with_plain_rules
 
 BOUND_S = 14 * 86400.0
 INTERVAL_S = 30.0
@@ -43,7 +41,7 @@ def simulate_deployed(
     SimulationError
         If the site has a rule that is not simulated.
     """
-    platform = replace(platform, site=platform.site or plain_rules(platform))
+    platform = platform if platform.site is not None else with_plain_rules(platform)
     slurm = site_policy("slurm")
     if policy is None:
         simulator, looks = SiteSimulator(platform, workload), None

@@ -32,9 +32,21 @@ class Distance:
         return self.mean_wait_s / self.site_mean_wait_s if self.site_mean_wait_s > 0 else float("nan")
 
 
-def distance_between(submit_s: FloatArray, site_start_s: FloatArray, start_s: FloatArray) -> Distance:
-    """Return how far a schedule is from what happened, of at least one job."""
-    waits, site_waits = start_s - submit_s, site_start_s - submit_s
+def distance_between(
+    submit_s: FloatArray,
+    site_start_s: FloatArray,
+    start_s: FloatArray,
+    replayed_submit_s: FloatArray | None = None,
+) -> Distance:
+    """Return how far a schedule is from what happened, of at least one job.
+
+    Parameters
+    ----------
+    replayed_submit_s
+        When the jobs were submitted in the schedule, if that follows ends of jobs; ``None``: as at the site.
+    """
+    waits = start_s - (submit_s if replayed_submit_s is None else replayed_submit_s)
+    site_waits = site_start_s - submit_s
     return Distance(
         len(submit_s),
         discordant_share(site_start_s, start_s),

@@ -28,6 +28,11 @@ class Asked:
     rows: list[dict[str, str]]  # cells by column of each job that asks for anything, see `site_rules.columns`
     left_out: Counter[str]  # what is not in them, by reason
 
+    @property
+    def n_following(self) -> int:
+        """Number of jobs that are submitted a think time after the end of another one."""
+        return sum("think_s" in cells for cells in self.rows)
+
 
 def asked_of(
     dump: Dump,
@@ -186,6 +191,8 @@ class _Asking:
         dependencies = ",".join(self._dependencies(record, text, number))
         if dependencies:
             cells["dependencies"] = dependencies
+            if record["think_s"] >= 0:
+                cells["think_s"] = repr(float(record["think_s"]))
         return cells
 
     def _dependencies(self, record: np.void, text: str, number: str) -> Iterator[str]:

@@ -279,6 +279,7 @@ def together(parts: Sequence[Dump]) -> Dump:
             texts = part.names[column].texts()
             numbers = np.array([*(names[column][text] for text in texts), -1], dtype=np.int32)
             part.records[column] = numbers[part.records[column]]
+    _number_apart(parts)
     _leave_out_listed_later(parts)
     return Dump(
         ", ".join(dict.fromkeys(part.form for part in parts)),
@@ -291,6 +292,22 @@ def together(parts: Sequence[Dump]) -> Dump:
         parts[0].header,
         any(part.takes_whole_nodes for part in parts),
     )
+
+
+def _number_apart(parts: Sequence[Dump]) -> None:
+    """Raise the numbers of jobs in logs in SWF that begin anew: each log counts its jobs from 1."""
+    jobs, submit_s = np.zeros(0, dtype=np.int64), np.zeros(0)
+    for part in parts:
+        if part.form != "swf":
+            continue
+        records = part.records
+        _, ours, theirs = np.intersect1d(records["job"], jobs, return_indices=True)
+        if np.any(records["submit_s"][ours] != submit_s[theirs]):
+            offset = int(jobs.max())
+            records["job"] += offset
+            records["after"][records["after"] >= 0] += offset
+            part.notes.append(f"jobs of a log that uses the numbers of an earlier one have {offset:,} added to theirs")
+        jobs, submit_s = np.append(jobs, records["job"]), np.append(submit_s, records["submit_s"])
 
 
 def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
@@ -353,17 +370,36 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     if n_gpu_jobs and found.platform.site is None:
         where = f"; the folder {FOLDER} has them for the setting of GPU clusters" if has_gpus(conf, found.jobs) else ""
         yield f"{_many(n_gpu_jobs, 'job')} took GPUs, which are not enforced in simulations of batch jobs{where}"
-    n_after = int(np.count_nonzero(records["after"] >= 0))
-    if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
-        yield (
-            f"{_many(n_after, 'job')} waited for another: fields 17 and 18 of the log say so; simulations take the "
-            "date from which it could start at the site instead"
-        )
+    yield from _notes_on_waiting(found)
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak > n_cores(conf):
         yield (
             f"jobs had up to {peak:,} cores at one time, the machine has {n_cores(conf):,}: another slurm.conf, or "
             "oversubscribed cores"
+        )
+
+
+def _notes_on_waiting(found: SiteImport) -> Iterator[str]:
+    """Say what simulations make of jobs that waited for others."""
+    asked = found.log.asked
+    n_after = int(np.count_nonzero(found.jobs.records["after"] >= 0))
+    jobs = f"{_many(n_after, 'job')} waited for another"
+    if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
+        how = "--replay-dependencies simulates" if asked is not None else "--conf and --replay-dependencies simulate"
+        yield (
+            f"{jobs}: fields 17 and 18 of the log say so; simulations take the date from which it could start at the "
+            f"site instead ({how} the wait)"
+        )
+    elif n_after and asked is None:
+        yield (
+            f"{jobs}, which simulations without the rules of a site ignore (--conf names slurm.conf; --set "
+            "workload.think_times=true follows fields 17 and 18 of the log)"
+        )
+    if asked is not None and asked.n_following:
+        following = _many(asked.n_following, "job")
+        yield (
+            f"simulations submit {following} a think time after the end of another one (fields 17 and 18); waits count "
+            "from there"
         )
 
 

@@ -86,12 +86,12 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> JoinedJobs:
     start_s = np.where(np.isnan(records["start_s"]), -np.inf, records["start_s"])
     keys = (records["submit_s"], records["component"], records["task"], records["job"], records["cluster"])
     order = np.lexsort((has_ended, start_s, *keys))
-    records = records[order]
+    records = _taken(records, order)
     records, n_repeated = _without_repeated(records)
     begins, n_reused = _first_attempts(records)
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(records)) - 1
-    found = records[first if first_attempts else last].copy()
+    found = records[first if first_attempts else last]
     for name in ("submit_s", "eligible_s"):
         found[name] = records[name][first]
     n_attempts = last - first + 1
@@ -113,7 +113,13 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> JoinedJobs:
 
 def _sort(jobs: JoinedJobs) -> None:
     order = np.argsort(jobs.records["eligible_s"], kind="stable")
-    jobs.records, jobs.n_attempts = jobs.records[order], jobs.n_attempts[order]
+    jobs.records, jobs.n_attempts = _taken(jobs.records, order), jobs.n_attempts[order]
+
+
+def _taken(records: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]:
+    """Return records in an order; the same ones if they are in it already, as exports mostly are."""
+    is_sorted = len(order) == len(records) and np.all(order[1:] > order[:-1])
+    return records if is_sorted else records[order]
 
 
 def _same_id(records: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -135,7 +141,7 @@ def _without_repeated(records: NDArray[np.void]) -> tuple[NDArray[np.void], int]
     again[1:] &= (start_s[1:] == start_s[:-1]) | np.isnan(start_s[:-1])
     kept = np.ones(len(records), dtype=bool)
     kept[:-1] = ~again[1:]
-    return records[kept], int(np.count_nonzero(again))
+    return _taken(records, np.flatnonzero(kept)), int(np.count_nonzero(again))
 
 
 def _first_attempts(records: NDArray[np.void]) -> tuple[NDArray[np.bool_], int]:
@@ -247,4 +253,4 @@ def _leave_out(jobs: JoinedJobs) -> None:
         if n_jobs:
             jobs.left_out[reason] += n_jobs
         kept &= ~applies
-    jobs.records, jobs.n_attempts = found[kept], jobs.n_attempts[kept]
+    jobs.records, jobs.n_attempts = _taken(found, np.flatnonzero(kept)), jobs.n_attempts[kept]

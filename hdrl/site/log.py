@@ -170,7 +170,8 @@ def log_of(
 def _numbers(jobs: JoinedJobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
     """Return a number for each job: that of the accounting where each has its own."""
     own = np.where(jobs.records["number"] >= 0, jobs.records["number"], jobs.records["job"])
-    if not is_secret and len(np.unique(own)) == len(own) and np.all((own >= 0) & (own < 2**53)):
+    ascending = np.sort(own)
+    if not is_secret and np.all(ascending[1:] > ascending[:-1]) and np.all((own >= 0) & (own < 2**53)):
         return own.astype(np.float64), []
     numbers = np.arange(1, jobs.n_jobs + 1, dtype=np.float64)
     return numbers, ["jobs are numbered from 1 in the order of eligibility"]
@@ -195,7 +196,8 @@ def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, i
 
 def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArray]:
     """Return the numbers that are used, and each job's place among them."""
-    used, place = np.unique(numbers, return_inverse=True)
+    is_used = np.bincount(numbers + 1) > 0  # small numbers, from -1 on: no sort is needed
+    used, place = np.flatnonzero(is_used).astype(np.int32) - 1, (np.cumsum(is_used) - 1)[numbers + 1]
     if len(used) and used[0] == UNKNOWN:
         return used[1:], place.astype(np.float64) - 1
     return used, place.astype(np.float64)
@@ -218,8 +220,10 @@ def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) ->
         other = place_of.get((int(records["after"][place]), int(records["after_task"][place])))
         if other is not None and other != place:
             rows["preceding_job"][place] = numbers[other]
-            think_s = records["eligible_s"][place] - (records["start_s"][other] + records["run_s"][other])
-            rows["think_s"][place] = max(think_s, 0.0)
+            think_s = records["think_s"][place]
+            if np.isnan(think_s):
+                think_s = max(records["eligible_s"][place] - records["start_s"][other] - records["run_s"][other], 0.0)
+            rows["think_s"][place] = think_s
 
 
 def hashed(key: bytes, kind: str, text: str) -> str:

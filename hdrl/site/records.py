@@ -59,6 +59,7 @@ RECORD_DTYPE = np.dtype(
         ("asks", np.int32),
         ("after", np.int64),
         ("after_task", np.int64),
+        ("think_s", np.float64),
     ]
 )
 """One attempt to run a job.
@@ -68,7 +69,8 @@ het job; ``het`` a number that the components of one het job share, which `joini
 that row in the accounting; ``n_tasks`` how many waiting tasks of an array the row stands for. Dates are seconds since
 1970 in UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`;
 ``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says. ``after`` and ``after_task`` are
-the job that it waited for. NaN and -1: unknown.
+the job that it waited for, ``think_s`` how long after the end of that one its user submitted it (field 18 of a log in
+SWF; NaN where accounting has no such field). NaN and -1: unknown.
 """
 
 NAME_COLUMNS = ("user", "account", "name", "qos", "partition", "cluster", "node_list", "asks")

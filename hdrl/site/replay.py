@@ -118,9 +118,12 @@ def replay(
         progress(f"replaying {n_replayed:,} jobs under {policy}")
         trace = simulate(platform, workload, policy, energy=False)
         start_s = trace.records["start_s"] + shift_s
+        submit_s = trace.workload.jobs["submit_s"] + shift_s
 
-        def distance(chosen: NDArray[np.bool_], start_s: FloatArray = start_s) -> Distance:
-            return distance_between(rows["submit_s"][chosen], site_start_s[chosen], start_s[chosen])
+        def distance(
+            chosen: NDArray[np.bool_], start_s: FloatArray = start_s, submit_s: FloatArray = submit_s
+        ) -> Distance:
+            return distance_between(rows["submit_s"][chosen], site_start_s[chosen], start_s[chosen], submit_s[chosen])
 
         found.append(
             SiteReplay(

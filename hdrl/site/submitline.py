@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -60,6 +61,14 @@ def options_of(line: str) -> str:
     line
         The command with its options, the script and its arguments.
     """
+    script = line.find(" /")
+    if script > 0 and _ASKS.search(line, script) is None:  # nothing that counts stands behind the first path
+        return _options_before(line[:script])
+    return _options_before.__wrapped__(line)
+
+
+@functools.lru_cache(maxsize=2**18)
+def _options_before(line: str) -> str:
     if _ASKS.search(line) is None:
         return ""
     found = _BEGIN.match(line)

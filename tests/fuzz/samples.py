@@ -127,11 +127,11 @@ RULED_SWF = SWF.replace(
     "; MaxProcs: 4", "; MaxProcs: 8\n; Partition: 1 main\n; Queue: 1 high\n; SiteColumns: ruled.site.csv"
 )
 RULED_COLUMNS = """\
-job,partitions,exclusive,features,account,nodes,nice,array,array_limit,begin_s,held_until_s,cancelled_s,dependencies
-1,"main,low",,,phys,1,5,,,,,,
-2,,1,big,,,,0,1,1,2.5,,
-3,low,,,,2,,0,1,,,30,
-4,,,,,,,,,,,,"afterok:2,after:1+1"
+job,partitions,exclusive,features,account,nodes,nice,array,array_limit,begin_s,held_until_s,cancelled_s,dependencies,think_s
+1,"main,low",,,phys,1,5,,,,,,,
+2,,1,big,,,,0,1,1,2.5,,,
+3,low,,,,2,,0,1,,,30,afterany:1,2.5
+4,,,,,,,,,,,,"afterok:2,after:1+1",
 """
 RULED_SITE = {
     "name": "ruled",

@@ -172,15 +172,33 @@ def test_an_import_by_dependencies(tmp_path: Path):
     assert "1 dependencies of the kind singleton without an earlier job" in notes
 
 
-def test_jobs_of_a_log_wait_for_those_of_field_17(tmp_path: Path):
-    lines = ("1 0 0 60 4 -1 -1 4 60 -1 1 1 1 1 -1 1 -1 -1\n", "2 5 60 30 4 -1 -1 4 60 -1 1 1 1 1 -1 2 1 7\n")
+def test_jobs_of_a_log_follow_those_of_fields_17_and_18(tmp_path: Path):
+    lines = (
+        "1 0 0 60 4 -1 -1 4 60 -1 1 1 1 1 -1 1 -1 -1\n",
+        "2 5 60 30 4 -1 -1 4 60 -1 1 1 1 1 -1 2 1 -1\n",
+        "3 90 60 30 4 -1 -1 4 60 -1 1 1 1 1 -1 2 1 7\n",
+    )
     (tmp_path / "log.swf").write_text("; Partition: 1 main\n; Partition: 2 big\n" + "".join(lines))
     (tmp_path / "slurm.conf").write_text(CONF)
-    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), by_dependencies=True, n_replayed=0)
-    import_site([tmp_path / "log.swf"], tmp_path / "site", choices)
-    load = read_workload(tmp_path / "site" / "jobs.swf", read_platform(tmp_path / "site" / "platform.json"))
-    assert load.site.dependencies.tolist() == [(1, 0, DependencyKind.AFTER_ANY, 0)]
-    assert load.site.jobs["partitions"].tolist() == [1, 2]
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), by_dependencies=True)
+    found = import_site([tmp_path / "log.swf"], tmp_path / "site", choices)
+    note = (
+        "simulations submit 1 job a think time after the end of another one (fields 17 and 18); waits count from there"
+    )
+    assert note in found.notes
+    # In all replays the first two run from 0 and from 60 on, and the third comes 7 s after the end of the first.
+    assert [one.whole.mean_wait_s for one in found.replays.replays] == [pytest.approx((0 + 55 + 0) / 3)] * 3
+    platform = read_platform(tmp_path / "site" / "platform.json")
+    load = read_workload(tmp_path / "site" / "jobs.swf", platform)
+    assert load.site.dependencies.tolist() == [
+        (1, 0, DependencyKind.AFTER_ANY, 0),
+        (2, 0, DependencyKind.THINK, 7),
+    ]
+    assert load.site.jobs["partitions"].tolist() == [1, 2, 2]
+    log = read_swf(tmp_path / "site" / "jobs.swf")
+    assert log.rows["think_s"].tolist() == [-1, -1, 7]
+    assert "1 of 3 jobs are submitted after the end" in log.dependencies(has_rules=True)
+    assert "2 of 3 jobs name a preceding job" in log.dependencies()
 
 
 def test_an_anonymous_site_simulates_as_the_plain_one(tmp_path: Path):

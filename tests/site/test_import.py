@@ -243,7 +243,10 @@ def test_a_machine_is_derived_from_jobs_without_a_description(tmp_path: Path):
 
 
 def test_whole_nodes_of_a_log(tmp_path: Path):
-    text = "1 0 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 -1 -1 nodes=2\n2 3 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 1 4 nodes=3\n"
+    text = (
+        "1 0 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 -1 -1 -1 -1 frontier:excl:2x112\n"
+        "2 3 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 1 4 -1 -1 frontier:excl:3x112\n"
+    )
     (tmp_path / "log.swf").write_text(text)
     site = {"name": "big", "nodes": [{"names": "f[1-4]", "cores": 56}]}
     (tmp_path / "site.json").write_text(json.dumps(site))
@@ -252,6 +255,20 @@ def test_whole_nodes_of_a_log(tmp_path: Path):
     assert found.log.log.rows["preceding_job"].tolist() == [-1, 1]
     found = import_site([tmp_path / "log.swf"], tmp_path / "b", ImportChoices())
     assert (found.log.log.rows["processors"].tolist(), found.platform.n_cores) == ([2, 3], 5)
+
+
+def test_logs_that_each_count_from_1(tmp_path: Path):
+    first = "1 0 5 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n2 9 5 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 1 4\n"
+    second = "1 0 5 30 1 -1 -1 1 40 -1 1 1 1 1 1 1 -1 -1\n2 9 5 30 1 -1 -1 1 40 -1 1 1 1 1 1 1 1 4\n"
+    (tmp_path / "2024.swf").write_text("; UnixStartTime: 1704067200\n" + first)
+    (tmp_path / "2025.swf").write_text("; UnixStartTime: 1735689600\n" + second)
+    dumps = [tmp_path / name for name in ("2024.swf", "2025.swf")]
+    found = import_site(dumps, tmp_path / "site", ImportChoices())
+    rows = found.log.log.rows
+    assert rows["job_number"].tolist() == [1, 2, 3, 4]
+    assert rows["run_s"].tolist() == [10, 10, 30, 30]
+    assert rows["preceding_job"].tolist() == [-1, 1, -1, 3]
+    assert "jobs of a log that uses the numbers of an earlier one have 2 added to theirs" in found.notes
 
 
 def test_dependencies_are_in_fields_17_and_18(tmp_path: Path):

@@ -338,22 +338,36 @@ def test_csv_by_a_mapping(tmp_path: Path):
         read(tmp_path, text, name="jobs.csv", mapping=tmp_path / "map.json")
 
 
-def test_swf_with_nodes_behind_the_fields(tmp_path: Path):
-    text = (
-        "; UnixStartTime: 1735689600\n; Partition: 1 batch\n"
-        "1 0 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 -1 -1 frontier,nodes=2\n"
-        "2 3 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 1 4 frontier,nodes=9\n"
-    )
-    dump = read(tmp_path, text)
+FRONTIER = (
+    "; UnixStartTime: 1704067200\n; Partition: 1 batch\n"
+    "1 0 5 7200 280000 -1 -1 2500 7200 -1 1 11 3 -1 2 1 -1 -1 20000 -1 frontier:excl:2500x112\n"
+    "2 3 5 60 589824 -1 -1 9 3600 -1 0 12 3 -1 2 1 1 4 -1 600 frontier:excl:9x112\n"
+)
+"""Lines in the form of the public logs of Frontier, as the loader of ExaDigiT's RAPS describes it.
+
+18 fields, GPUs that were used, a soft limit, and a descriptor: the node counts of field 5 are not reliable there.
+"""
+
+
+def test_swf_of_frontier(tmp_path: Path):
+    dump = read(tmp_path, FRONTIER)
     assert (dump.form, dump.takes_whole_nodes) == ("swf", True)
-    assert dump.records["nodes"].tolist() == [2, 9]
+    assert dump.records["nodes"].tolist() == [2500, 9]
+    assert dump.records["gpus"].tolist() == [20000, 0]
     assert dump.records["after"].tolist() == [-1, 1]
+    assert dump.records["think_s"][1] == 4
     assert dump.names["partition"].texts() == ["batch"]
-    plain = read(tmp_path, text.replace(" frontier,nodes=", " "), nodes_field=19)
-    assert plain.records["nodes"].tolist() == [2, 9]
-    with pytest.raises(ReadError, match="expected nodes in field 20"):
-        read(tmp_path, text, nodes_field=20)
-    assert not read(tmp_path, text.replace(" frontier,nodes=", " ")).takes_whole_nodes
+    assert "number of nodes from the descriptor at the end of lines: 2 jobs, which have whole nodes" in dump.notes
+    one = read(tmp_path, FRONTIER.replace("frontier:excl:9x112", "frontier"))
+    assert one.records["nodes"].tolist() == [2500, -1]
+    assert "jobs without such a number, which have the cores of field 5: 1" in one.notes
+    # Nothing else than a descriptor in field 21 says nodes; another field does on request.
+    for other in ("excl:9x112", "frontier:excl:9", "frontier:excl:ax112", "nodes=9"):
+        text = FRONTIER.replace("frontier:excl:9x112", other).replace("frontier:excl:2500x112", other)
+        assert not read(tmp_path, text).takes_whole_nodes
+    assert read(tmp_path, FRONTIER, nodes_field=8).records["nodes"].tolist() == [2500, 9]
+    with pytest.raises(ReadError, match="expected nodes in field 22"):
+        read(tmp_path, FRONTIER, nodes_field=22)
 
 
 def test_formats_have_names_that_a_message_lists(tmp_path: Path):

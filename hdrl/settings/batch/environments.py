@@ -44,16 +44,6 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
         """Return the arguments that say what is simulated: all jobs, unless a window is given."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
-    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
-        """Return that the rules of a site are not obeyed, if the machine has some."""
-        del arguments
-        if machine is None or machine.site is None:
-            return None
-        return (
-            f"models of {self.id} do not obey the rules of a site, which {machine.name} has; --set site_rules=false "
-            "leaves them out"
-        )
-
     def item_fingerprints(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
         """Return the cores and the seconds of each job."""
         import numpy as np
@@ -120,6 +110,13 @@ class PolicyPairSpec(_BatchEnvironment):
         from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 
         return _goal(PolicyPairVectorEnv, arguments)
+
+    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
+        """Return why no model of it can be played on a machine with the rules of a site."""
+        from hdrl.settings.batch.envs.policy_pair_arguments import why_not_at_site
+
+        del arguments
+        return None if machine is None else why_not_at_site(machine)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why the policies' simulator, on which it runs, cannot simulate jobs exactly; ``None`` if it can."""
@@ -283,11 +280,6 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "mean_bounded_slowdown")), -1
-
-    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
-        """Return ``None``: an index obeys the rules of sites, too."""
-        del arguments, machine
-        return None
 
     def player(
         self,

@@ -33,7 +33,7 @@ def platform_of(options: Options | BatchSweep) -> Platform:
         if platform.site is None and not _asks_for_site(options):
             return platform
         _check_played_by_site(options, platform)
-        return _with_plain_rules(platform) if platform.site is None else platform
+        return platform if platform.site is not None else _plain_rules(platform)
     rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
     platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
     if options.nb_resources is not None and options.nb_resources != platform.n_cores:
@@ -41,7 +41,15 @@ def platform_of(options: Options | BatchSweep) -> Platform:
             f"{options.where}: nb_resources is {options.nb_resources}, but platform {platform.name!r} has "
             f"{platform.n_cores} cores"
         )
-    return _ruled(platform, options)
+    platform = _ruled(platform, options)
+    if not options.workload.think_times:
+        return platform
+    if options.simulator not in ("embedded", "site"):
+        raise OptionsError(
+            f"{options.where}: workload.think_times is true, which only simulator 'site' follows; found simulator "
+            f"{options.simulator!r}"
+        )
+    return platform if platform.site is not None else _plain_rules(platform)
 
 
 def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
@@ -50,10 +58,10 @@ def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
 
 
 def _asks_for_site(sweep: BatchSweep) -> bool:
-    """Tell whether a candidate needs the simulator of sites: then all are played there, so that they compare."""
+    """Tell whether a candidate or the jobs need the simulator of sites: then all are played there, so they compare."""
     from hdrl.settings.batch.policies.choices import SITE_POLICIES
 
-    return any(name in SITE_POLICIES for name in _candidates(sweep))
+    return sweep.workload.think_times or any(name in SITE_POLICIES for name in _candidates(sweep))
 
 
 def _candidates(sweep: BatchSweep) -> list[str]:
@@ -67,6 +75,7 @@ def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
         is_predictor = is_policy_file(name) and split_policy_file(name)[1].startswith("@")
         if is_predictor or name.endswith(CPP_SUFFIX) or _is_not_played_by_site(name):
             why = "another candidate needs it" if platform.site is None else f"{platform.name!r} has rules of a site"
+            why = "workload.think_times needs it" if sweep.workload.think_times else why
             raise OptionsError(
                 f"{sweep.where}: simulator 'site' does not play {name!r} ({why}): it plays 'slurm', 'multifactor' and "
                 "policies such as 'sjf+easy', 'sjf+easy@geo', 'es-generalist' and 'my.py+easy'; --set site_rules=false "
@@ -103,11 +112,11 @@ def _is_not_played_by_site(name: str) -> bool:
         return False
 
 
-def _with_plain_rules(platform: Platform) -> Platform:
-    """Return a machine with the rules of a site that has none: one partition of all nodes, Slurm's defaults."""
-    from hdrl.settings.batch.site_rules.simulator import plain_rules
+def _plain_rules(platform: Platform) -> Platform:
+    """Return a machine without rules with those of `with_plain_rules`."""
+    from hdrl.settings.batch.site_rules.simulator import with_plain_rules
 
-    return replace(platform, site=plain_rules(platform))
+    return with_plain_rules(platform)
 
 
 def _node_power(options: Options | BatchSweep) -> NodePower | None:
@@ -153,7 +162,8 @@ def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
 def _models(choices: WorkloadOptions) -> dict[str, Any]:
     """Return the models by which jobs are made of a log."""
     names = ("run_time", "memory", "bandwidth", "estimates", "walltime", "walltime_factor")
-    return {name: getattr(choices, name) for name in names}
+    models = {name: getattr(choices, name) for name in names}
+    return {**models, "think_times": True} if choices.think_times else models
 
 
 def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, load: float, seed: int) -> Workload:

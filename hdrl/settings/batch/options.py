@@ -127,6 +127,8 @@ class DecisionOptions(Block):
 class WorkloadOptions(Block):
     """Conversion of the rows of a log to jobs."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("think_times",)
+
     custom: PathText | None = Field(
         default=None, description="Workload in Batsim's JSON that is used instead of workload_file_path."
     )
@@ -142,6 +144,10 @@ class WorkloadOptions(Block):
     walltime_factor: Positive = Field(default=1.0, description="Factor on the time after which jobs are killed.")
     oversized: Literal["error", "drop"] = Field(
         default="error", description="Treatment of jobs that the platform can never run."
+    )
+    think_times: bool = Field(
+        default=False,
+        description="Whether jobs are submitted after the end of the job in field 17 and the think time in field 18.",
     )
 
 

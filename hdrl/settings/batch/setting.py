@@ -213,8 +213,9 @@ def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
                 f"{path.name} is the log of a machine with {n_procs:,} processors (MaxProcs), and {machine.name} has "
                 f"{machine.n_cores:,}: the load is not the one that was recorded",
             )
-        if log.n_dependent:
-            yield ("dependencies", f"{path.name}: {log.dependencies()}")
+        followed = log.dependencies(think_times=sweep.workload.think_times, has_rules=machine.site is not None)
+        if followed:
+            yield ("dependencies", f"{path.name}: {followed}")
 
 
 def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:

@@ -239,7 +239,7 @@ class _Table:
         for field in _ID_DTYPE.names or ():
             records[field] = ids[field]
         if "JobIDRaw" in columns:
-            records["number"] = integers(self._numbers("JobIDRaw", float_of, columns["JobIDRaw"]))
+            records["number"] = self._job_numbers(columns["JobIDRaw"])
         for field, column in _NAMES.items():
             if column in columns:
                 records[field] = self._names[field].numbers(columns[column], len(ids))
@@ -261,6 +261,12 @@ class _Table:
         if "SubmitLine" in columns:
             self._asks(records, columns["SubmitLine"])
         return records
+
+    def _job_numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Return the numbers of jobs: each is there once, so that none is worth remembering."""
+        if all(text.isdecimal() and len(text) < 16 for text in texts):
+            return np.fromiter(map(int, texts), np.int64, len(texts))
+        return integers(self._numbers("JobIDRaw", float_of, texts))
 
     def _sizes(self, records: NDArray[np.void], columns: Mapping[str, list[str]]) -> None:
         """Fill in cores, nodes, GPUs and memory."""

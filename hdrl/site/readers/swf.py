@@ -15,7 +15,9 @@ from hdrl.batch import read_swf
 from hdrl.site.records import UNKNOWN, AttemptState, Dump, integers, new_names, unknown_records
 
 _N_FIELDS = 18
-_NODES = re.compile(r"(?:^|[^A-Za-z])(?:n_?nodes|num_?nodes|node_?count|nodes?)[\"']?\s*[:=]\s*[\"']?(\d{1,9})", re.I)
+_DESCRIPTOR = re.compile(r"[^:]+:[^:]+:(\d{1,9})x\d{1,9}")
+_DESCRIPTOR_FIELD, _GPUS_FIELD = 21, 19
+"""Logs of Frontier have three fields more: GPUs, a soft limit, and a descriptor such as ``frontier:excl:2500x112``."""
 
 _STATES = {
     1: AttemptState.DONE,
@@ -39,8 +41,9 @@ def is_swf(first_line: str) -> bool:
 def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     """Read a log in SWF.
 
-    Where each line has something behind its 18 fields that says a number of nodes (``nodes=12``), or ``nodes_field``
-    names a field, that number of nodes counts; cores then follow from the nodes of the site.
+    Where field 21 is a descriptor that says a number of nodes (``frontier:excl:2500x112``), or ``nodes_field`` names a
+    field, that number of nodes counts; cores then follow from the nodes of the site. With the descriptor, field 19 says
+    how many GPUs a job had.
 
     Parameters
     ----------
@@ -68,6 +71,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     records["memory_kb"] = np.where(rows["requested_memory_kb"] > 0, rows["requested_memory_kb"], np.nan)
     records["gpus"] = 0
     records["after"] = np.where(rows["preceding_job"] > 0, integers(rows["preceding_job"]), UNKNOWN)
+    records["think_s"] = np.where(records["after"] >= 0, np.maximum(rows["think_s"], UNKNOWN), np.nan)
     status = rows["status"]
     records["state"] = AttemptState.DONE
     for number, state in _STATES.items():
@@ -90,7 +94,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
 
 
 def _read_nodes(path: Path, records: NDArray[np.void], nodes_field: int | None, notes: list[str]) -> bool:
-    """Read the nodes of jobs from what stands behind the 18 fields, or from a field; tell whether there are some."""
+    """Read the nodes of jobs, and GPUs, from what stands behind the 18 fields; tell whether there are some."""
     nodes = np.full(len(records), UNKNOWN, dtype=np.int64)
     place = 0
     with open_bytes(path) as stream:
@@ -101,15 +105,20 @@ def _read_nodes(path: Path, records: NDArray[np.void], nodes_field: int | None, 
                 continue
             if nodes_field is not None:
                 nodes[place] = _field(path, words, nodes_field, number)
-            elif len(words) > _N_FIELDS:
-                found = _NODES.search(line.split(maxsplit=_N_FIELDS)[_N_FIELDS])
-                nodes[place] = int(found[1]) if found is not None else UNKNOWN
+            elif len(words) == _DESCRIPTOR_FIELD and (found := _DESCRIPTOR.fullmatch(words[-1])) is not None:
+                nodes[place] = int(found[1])
+                gpus = words[_GPUS_FIELD - 1]
+                records["gpus"][place] = int(gpus) if re.fullmatch(r"\d{1,9}", gpus) else 0
             place += 1
     is_known = nodes > 0
     if np.any(is_known):
         records["nodes"] = np.where(is_known, nodes, records["nodes"])
         where = "the descriptor at the end of lines" if nodes_field is None else f"field {nodes_field}"
         notes.append(f"number of nodes from {where}: {np.count_nonzero(is_known):,} jobs, which have whole nodes")
+        if not np.all(is_known):
+            notes.append(
+                f"jobs without such a number, which have the cores of field 5: {np.count_nonzero(~is_known):,}"
+            )
     return bool(np.any(is_known))
 
 

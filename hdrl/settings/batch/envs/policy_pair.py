@@ -31,6 +31,7 @@ from hdrl.settings.batch.envs.policy_pair_arguments import (
     platform_of,
     pstate_shares,
     watch_scalars,
+    why_not_at_site,
     workloads_of,
 )
 from hdrl.settings.batch.envs.policy_pair_rows import PairRows, replay, window_workload
@@ -169,6 +170,9 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         is_compatible = compatibility == HDEEPRM
         self.platform = platform_of(platform, compatibility)
         self.workloads = workloads_of(workload, self.platform, compatibility)
+        why = why_not_at_site(self.platform)
+        if why is not None:
+            raise SimulationError(why)
         check_platform(self.platform, energy=energy)
         self.actions = action_names(actions, void=void)
         limits = job_limits(self.workloads, compatible=is_compatible)
@@ -219,6 +223,9 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
         """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
         del load
+        why = why_not_at_site(machine)
+        if why is not None:
+            return why
         try:
             check_platform(machine, energy=False)
         except SimulationError as error:

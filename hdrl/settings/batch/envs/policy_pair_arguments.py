@@ -48,6 +48,16 @@ list."""
 _MAX_ACTIONS = 2**15 - 1
 
 
+def why_not_at_site(machine: Platform) -> str | None:
+    """Return why no policy pairs are chosen on a machine with the rules of a site; ``None`` without rules."""
+    if machine.site is None:
+        return None
+    return (
+        f"PolicyPair chooses cores, but the rules of a site choose the nodes of each job on {machine.name}; JobPick "
+        "picks jobs under these rules (learning.environment=job_pick), and --set site_rules=false leaves them out"
+    )
+
+
 def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     """Return the actions of an environment by name, in their order: policies, and void last.
 

@@ -82,7 +82,6 @@ class SiteEpisode:
         self._templates[inputs.orders[0]] = templates
         self._requested_s = np.maximum(self.world.workload.jobs["requested_time_s"], 1.0)
         self._cores = self.world.workload.jobs["cores"]
-        self._rank = self.state.jobs["rank"].copy()
         self._fits = np.zeros(0, dtype=np.int8)
         self.shown = np.zeros(0, dtype=np.int32)
         self.legal = np.zeros(options.layout.n_actions, dtype=np.int8)
@@ -134,7 +133,7 @@ class SiteEpisode:
             return False
         state = self.state
         rows = state.entries[state.queue[: self.simulation.n_waiting]]
-        rows = rows[np.argsort(self._rank[rows["job"]], kind="stable")]
+        rows = rows[np.argsort(state.jobs["rank"][rows["job"]], kind="stable")]
         jobs, may_be_picked = rows["job"], rows["may_be_picked"]
         if not may_be_picked.any():
             self._end_picks(codes.END_PICKS)

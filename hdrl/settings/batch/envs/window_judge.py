@@ -176,7 +176,8 @@ class JudgedLog:
         """Simulate a window under the rules of the site; jobs that never started count for nothing."""
         simulator = SiteSimulator(self.platform, window, policy.rule)
         simulator.run_pair(*policy.numbers)
-        records, submit_s = simulator.trace.records[counting], window.jobs["submit_s"][counting]
+        trace = simulator.trace
+        records, submit_s = trace.records[counting], trace.workload.jobs["submit_s"][counting]
         has_run = records["run_s"] >= 0
         if not has_run.any():
             raise SimulationError(f"no job of a window of {self.workload.name} started under the rules of the site")

@@ -72,6 +72,7 @@ AFTER_OK = 1
 AFTER_ANY = 2
 AFTER_NOT_OK = 3
 SINGLETON = 4
+THINK = 5
 
 # What becomes of jobs whose nodes others take, and what decides: the values of `site_rules.model.PreemptMode`
 # and `PreemptBy`.

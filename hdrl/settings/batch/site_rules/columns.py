@@ -30,13 +30,14 @@ HEADER_KEY = "SiteColumns"
 
 WHOLE_NUMBERS = ("nodes", "gpus", "nice", "array", "array_limit", "het_group", "site_factor")
 DATES = ("begin_s", "held_until_s", "cancelled_s")
-COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBERS, *DATES, "dependencies")
+COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBERS, *DATES, "dependencies", "think_s")
 """All columns.
 
 ``job`` its number in the log; ``partitions`` and ``features`` names, separated by commas; ``exclusive`` 1 for whole
 nodes; ``dependencies`` as sbatch takes them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7``
 with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with
 the same ``het_group``, any number, are the components of one het job; dependencies on it name its first component.
+``think_s`` is field 18 of a log: the job is submitted so long after the end of the one job that ``dependencies`` names.
 """
 
 KINDS: Mapping[str, DependencyKind] = {
@@ -48,6 +49,8 @@ KINDS: Mapping[str, DependencyKind] = {
     "singleton": DependencyKind.SINGLETON,
 }
 """Kinds of dependencies as sbatch names them; ``aftercorr`` is made between tasks of the same index."""
+
+NOT_BEFORE = "jobs whose preceding job is not before them in the log, which are submitted at the date that it says"
 
 MOST = 2**31 - 1
 MOST_COMPONENTS = 128
@@ -167,6 +170,10 @@ class LogFields:
     # names of partitions and QOS by their numbers
     partition_titles: Mapping[int, str]
     queue_titles: Mapping[int, str]
+    # row of the job that each one follows by field 17 (-1: none; itself: none that is there), and field 18 (negative:
+    # unknown, so that it is submitted at its own date and starts later)
+    preceding: NDArray[np.int64]
+    think_s: NDArray[np.float64]
     columns: SiteColumns | None  # what stands beside the log
     origin_s: float  # date 0 of the log in seconds since 1970
 
@@ -196,8 +203,24 @@ def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, 
     if fields.columns is not None:
         dependencies = _Filling(fields, rules, jobs).fill(fields.columns)
         _check_het_jobs(fields.columns.path, jobs, fields.numbers)
-    table = np.array(sorted(dependencies), dtype=DEPENDENCY_DTYPE)
+    following = [one for one in dependencies if one[2] == DependencyKind.THINK]
+    following += _of_fields(fields, {job for job, *_ in dependencies})
+    known = [one for one in following if one[1] < one[0]]
+    if len(known) < len(following):
+        lacking[NOT_BEFORE] = len(following) - len(known)
+    known += [one for one in dependencies if one[2] != DependencyKind.THINK]
+    table = np.array(sorted(known), dtype=DEPENDENCY_DTYPE)
     return SiteJobs(jobs=jobs, dependencies=table, origin_s=fields.origin_s), lacking
+
+
+def _of_fields(fields: LogFields, known: set[int]) -> Iterator[tuple[int, int, int, float]]:
+    """Yield the dependencies by fields 17 and 18 of jobs whose columns name none."""
+    chosen = np.flatnonzero(fields.preceding >= 0)
+    for job, on, think_s in zip(
+        chosen.tolist(), fields.preceding[chosen].tolist(), fields.think_s[chosen].tolist(), strict=True
+    ):
+        if job not in known:
+            yield job, on, DependencyKind.AFTER_ANY if think_s < 0 else DependencyKind.THINK, max(think_s, 0.0)
 
 
 def _check_het_jobs(path: Path, jobs: NDArray[np.void], numbers: NDArray[np.float64]) -> None:
@@ -262,7 +285,10 @@ class _Filling:
                             parsed[cell] = self._parsers[name](text)
                         fields[name][place] = parsed[cell]
                 if "dependencies" in cells:
-                    dependencies += [(place, *one) for one in self._dependencies(cells["dependencies"])]
+                    found = list(self._dependencies(cells["dependencies"]))
+                    if "think_s" in cells:
+                        found = [_after_thinking(found, cells["think_s"])]
+                    dependencies += [(place, *one) for one in found]
             except ValueError as error:
                 raise ReadError(columns.path, str(error), line=line) from None
         return dependencies
@@ -295,6 +321,16 @@ def _whole(text: str) -> int:
     if abs(number) > MOST:
         raise ValueError(f"has {quoted(text)}, expected a whole number of at most {MOST:,}")
     return number
+
+
+def _after_thinking(dependencies: list[tuple[int, int, float]], text: str) -> tuple[int, int, float]:
+    """Return the dependency of a job that is submitted a think time after the end of another one."""
+    think_s = _date(text)
+    if think_s < 0 or len(dependencies) != 1:
+        raise ValueError(
+            f"has the think_s {quoted(text)} and {len(dependencies)} dependencies, expected at least 0 seconds and one"
+        )
+    return dependencies[0][0], DependencyKind.THINK, think_s
 
 
 def _group(text: str) -> int:

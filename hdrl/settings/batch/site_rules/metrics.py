@@ -168,7 +168,7 @@ def fair_share_distance(trace: Trace, rules: SiteRules, site: NDArray[np.void]) 
         if usage[known].sum() > 0:
             used = usage[known] / usage[known].sum()
             distances.append(float(np.sum(np.abs(used - entitled / entitled.sum()))) / 2)
-    return float(np.mean(distances))
+    return float(np.mean(distances)) if distances else math.nan  # all use has decayed between the dates
 
 
 def write_site_files(trace: Trace, folder: Path) -> None:

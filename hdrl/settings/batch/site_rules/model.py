@@ -118,10 +118,12 @@ class DependencyKind(IntEnum):
     """Once it has failed; else never."""
     SINGLETON = 4
     """Once all earlier jobs of its user and name have ended (``on`` is the last one of them)."""
+    THINK = 5
+    """Its user submits it ``delay_s`` after the other has ended, however; its date in the workload does not count."""
 
 
 DEPENDENCY_DTYPE = np.dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
-"""A dependency: rows of the workload, and how long after the other's date (``after:ID+minutes``)."""
+"""A dependency: rows of the workload, and how long after the other's date (``after:ID+minutes``, a think time)."""
 
 
 class PreemptMode(IntEnum):
@@ -295,6 +297,11 @@ class SiteJobs:
     # the clock of the jobs
     origin_s: float = 0.0
 
+    @property
+    def has_think_times(self) -> bool:
+        """Whether jobs are submitted after the ends of others."""
+        return bool(np.any(self.dependencies["kind"] == DependencyKind.THINK))
+
     def columns(self) -> list[tuple[str, NDArray[np.generic]]]:
         """Return all that a simulation depends on, by name."""
         origin = ("origin_s", np.array([self.origin_s]))
@@ -313,6 +320,8 @@ class SiteJobs:
 
     def take(self, indices: NDArray[np.int64]) -> SiteJobs:
         """Return what some of the jobs ask; dependencies on jobs that are not among them are fulfilled.
+
+        A job that was to follow such a job is submitted at its date in the workload.
 
         Parameters
         ----------

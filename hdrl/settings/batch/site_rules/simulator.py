@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from hdrl.settings.batch.site_rules.model import (
     PARTITION_DTYPE,
     SITE_RECORD_DTYPE,
     UNLIMITED,
+    DependencyKind,
     PreemptBy,
     SiteJobs,
     SiteRules,
@@ -120,6 +121,14 @@ def plain_rules(platform: Platform) -> SiteRules:
         partition_nodes=np.ones((1, n_nodes), np.bool_),
         counts_memory=True,
     )
+
+
+def with_plain_rules(platform: Platform) -> Platform:
+    """Return a machine with the rules of a site that has none: one partition of all nodes, Slurm's defaults.
+
+    The simulator `site` then simulates it, which knows jobs that follow the ends of others (fields 17 and 18 of logs).
+    """
+    return replace(platform, site=plain_rules(platform))
 
 
 def plain_jobs(workload: Workload) -> SiteJobs:
@@ -405,9 +414,8 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
     rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s
-    rank = np.empty(n_jobs, np.int64)
-    rank[workload.submission_order()] = np.arange(n_jobs)
-    rows["rank"] = rank
+    follows = inputs.asked.dependencies["kind"] == DependencyKind.THINK
+    rows["submit_s"][inputs.asked.dependencies["job"][follows]] = np.inf
     for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s", "component_s"):
         rows[name] = -1.0
     rows["first_component"], rows["next_component"] = components_of(asked["het_group"])
@@ -666,7 +674,7 @@ class SiteSimulator:
             )
 
     def _check_ended(self, state: SiteState) -> None:
-        stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
+        stuck = np.flatnonzero(np.isin(state.jobs["state"], (codes.NOT_SUBMITTED, codes.WAITING)))
         if len(stuck):
             name = self.workload.job_ids[stuck[0]]
             raise SimulationError(
@@ -715,7 +723,7 @@ def trace_of(inputs: SiteWorld, state: SiteState) -> Trace:
     none = np.zeros(0)
     return Trace(
         platform=inputs.platform,
-        workload=inputs.workload,
+        workload=inputs.workload_at(state),
         records=records,
         completion_order=state.completed[: int(s["n_completed"])].copy(),
         allocated_cores=cores,

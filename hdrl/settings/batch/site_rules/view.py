@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,16 @@ class SiteWorld:
     rules: SiteRules
     asked: SiteJobs
 
+    def workload_at(self, state: SiteState) -> Workload:
+        """Return the workload with the dates at which jobs have been submitted, where these follow ends of jobs."""
+        if not self.asked.has_think_times:
+            return self.workload
+        jobs = self.workload.jobs.copy()
+        is_known = np.isfinite(state.jobs["submit_s"])
+        jobs["submit_s"][is_known] = state.jobs["submit_s"][is_known]
+        jobs.flags.writeable = False
+        return replace(self.workload, jobs=jobs)
+
 
 @dataclass(frozen=True, slots=True)
 class SiteView(View):
@@ -88,7 +98,7 @@ class SiteView(View):
     ) -> SiteView:
         """Return what is seen now."""
         nothing: Borrowed[BatchState] = arrays  # type: ignore[assignment]  # all that would look at it is overridden
-        return cls(world.platform, world.workload, nothing, world, arrays, tuple(news), is_over)
+        return cls(world.platform, world.workload_at(arrays.arrays), nothing, world, arrays, tuple(news), is_over)
 
     @property
     def _here(self) -> SiteState:

@@ -31,7 +31,10 @@ def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
 
 def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
     """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``."""
-    texts = [str(int(number)) if number.is_integer() else repr(number) for number in numbers.tolist()]
+    if np.all((np.trunc(numbers) == numbers) & (np.abs(numbers) < 2.0**62)):
+        texts = list(map(str, numbers.astype(np.int64).tolist()))
+    else:
+        texts = [str(int(number)) if number.is_integer() else repr(number) for number in numbers.tolist()]
     if len(set(texts)) == len(texts):
         return tuple(texts)
     seen: dict[str, int] = {}

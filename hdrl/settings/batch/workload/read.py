@@ -119,6 +119,9 @@ def read_workload(
     if start < 0 or (n_jobs is not None and n_jobs < 1):
         raise OptionsError(f"start is {start} and n_jobs {n_jobs}, expected at least 0 and at least 1")
     paths = [find_workload(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
+    for one in paths if choices.get("think_times") else ():
+        if not one.name.lower().endswith((".swf", ".swf.gz")):
+            raise OptionsError(f"think_times is true, but only logs in SWF have think times; found {one}")
     parts = []
     for index, one in enumerate(paths):
         if one.name.lower().endswith(CSV_SUFFIXES):

@@ -115,11 +115,32 @@ class SwfLog:
         """Number of jobs that name a job before them (fields 17 and 18)."""
         return int(np.count_nonzero(self.rows["preceding_job"] > 0))
 
-    def dependencies(self) -> str:
-        """Return what is made of the jobs that name one before them, as a sentence."""
+    def dependencies(self, *, think_times: bool = False, has_rules: bool = False) -> str:
+        """Return what is made of the jobs that name one before them, as a sentence; empty if there are none.
+
+        Parameters
+        ----------
+        think_times
+            Whether the think times of all of them are simulated.
+        has_rules
+            Whether the machine has the rules of a site, so that the columns beside the log count.
+        """
+        waiting = [cells for _, cells in self.columns.rows if "dependencies" in cells] if self.columns else []
+        n_following = sum("think_s" in cells for cells in waiting if has_rules)
+        if think_times:
+            n_following = int(np.count_nonzero((self.rows["preceding_job"] > 0) & (self.rows["think_s"] >= 0)))
+        if n_following:
+            return (
+                f"{n_following:,} of {self.n_rows:,} jobs are submitted after the end of another one and a think time "
+                "(fields 17 and 18): where a policy ends jobs earlier it also gets the next ones earlier, so the waits "
+                "of policies are not those of the same submissions"
+            )
+        if self.n_dependent == 0 or (waiting and has_rules):
+            return ""
         return (
             f"{self.n_dependent:,} of {self.n_rows:,} jobs name a preceding job and a think time (fields 17 and 18), "
-            "which are ignored: every job is submitted at the date that the log says"
+            "which are ignored: every job is submitted at the date that the log says (--set workload.think_times=true "
+            "simulates them)"
         )
 
 
@@ -280,6 +301,14 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
 
 
 def _texts(column: FloatArray) -> Iterable[str]:
+    if np.all(column == column[0]):
+        return itertools.repeat(next(iter(_texts_of(column[:1]))), len(column))
+    return _texts_of(column)
+
+
+def _texts_of(column: FloatArray) -> Iterable[str]:
     if np.all((np.trunc(column) == column) & (np.abs(column) < 2.0**62)):
         return map(str, column.astype(np.int64).tolist())
-    return (str(int(value)) if value.is_integer() else repr(value) for value in column.tolist())
+    values, place = np.unique(column, return_inverse=True)
+    texts = [str(int(value)) if value.is_integer() else repr(value) for value in values.tolist()]
+    return map(texts.__getitem__, place.tolist())

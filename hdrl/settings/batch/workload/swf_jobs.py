@@ -51,6 +51,7 @@ class SwfChoices(TypedDict, total=False):
     walltime_factor: float
     shift: bool
     seed: int
+    think_times: bool
 
 
 def _droppable(rows: NDArray[np.void], run_s: FloatArray) -> dict[str, NDArray[np.bool_]]:
@@ -131,19 +132,25 @@ def workload_from_swf(
         ``bandwidth`` of `BANDWIDTH_MODELS` (``"uniform"``); ``estimates`` of `ESTIMATE_MODELS` (``None`` is ``"log"``);
         ``walltime`` ``None`` (jobs are never killed) or ``"requested"`` (after ``walltime_factor`` times
         the requested time); ``shift`` whether the first job is submitted at date 0 (default: yes);
-        ``seed`` of the draws (default: 0).
+        ``seed`` of the draws (default: 0); ``think_times`` whether jobs are submitted after the end of the job in
+        field 17 and the think time of field 18 (default: no), which only machines with rules have.
 
     Raises
     ------
     UnknownName
         If a model is unknown.
     OptionsError
-        If ``n_jobs``, ``start``, ``seed`` or ``walltime_factor`` is out of range.
+        If ``n_jobs``, ``start``, ``seed`` or ``walltime_factor`` is out of range, or the machine has no think times.
     WorkloadError
         If no job is left, or one asks for more cores than can be counted.
     """
     if not isinstance(platform, Platform) or platform.site is None:
         log = with_whole_het_jobs(log)
+        if choices.get("think_times"):
+            raise OptionsError(
+                f"think_times is true, but {log.name} is read for a machine without the rules of a site; expected "
+                "with_plain_rules(platform)"
+            )
     gflops = platform.reference_gflops if isinstance(platform, Platform) else platform
     machine = platform.name if isinstance(platform, Platform) else None
     seed = choices.get("seed", 0)
@@ -201,6 +208,8 @@ def workload_from_swf(
             queues=whole["queue"],
             partition_titles=log.titles("partition"),
             queue_titles=log.titles("queue"),
+            preceding=_preceding(whole, kept if choices.get("think_times") else kept[:0]),
+            think_s=whole["think_s"],
             columns=log.columns,
             origin_s=log.first_date_s,
         )
@@ -209,6 +218,19 @@ def workload_from_swf(
             made.origin["site"] = lacking
         made = replace(made, site=site.take(chosen).earlier(first_s))
     return made if history is None else replace(made, history=history, positions=np.arange(start, last))
+
+
+def _preceding(rows: NDArray[np.void], kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the row of the job in field 17 of each of some lines, its own if that is not among them; -1: none."""
+    found = np.full(len(rows), -1, dtype=np.int64)
+    asking = kept[rows["preceding_job"][kept] > 0]
+    if len(asking):
+        numbers = rows["job_number"][kept]
+        order = np.argsort(numbers, kind="stable")
+        wanted = rows["preceding_job"][asking]
+        place = order[np.minimum(np.searchsorted(numbers[order], wanted), len(kept) - 1)]
+        found[asking] = np.where(numbers[place] == wanted, kept[place], asking)
+    return found
 
 
 def _history(

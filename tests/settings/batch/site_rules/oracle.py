@@ -47,6 +47,8 @@ class Job:
     left_s: float = 0.0
     is_restarted: bool = False
     limit_end_s: float = NEVER
+    rank: int = -1
+    """The how many-th job it was that was submitted."""
     parts: list[Job] = field(default_factory=list)
     """The components of its het job, itself among them; empty: it is no component."""
 
@@ -94,6 +96,7 @@ class Oracle:
         self.is_changed = False
         self.has_new = False
         self.has_preempted = False
+        self.n_submitted = 0
 
     def _job(self, number: int, row: Any, run_s: float, asked: Any) -> Job:
         limit_s = min(float(row["requested_time_s"]), YEAR_S) if row["requested_time_s"] > 0 else YEAR_S
@@ -109,6 +112,9 @@ class Oracle:
     def run(self) -> list[float]:
         """Return when each job starts, infinity if never."""
         origin_s = self.site.origin_s
+        for row in self.site.dependencies:
+            if row["kind"] == DependencyKind.THINK:
+                self.jobs[row["job"]].submit_s = NEVER
         for job in self.jobs:
             self.note(job.submit_s, "submit", job.number)
             self.note(float(job.asked["cancelled_s"]), "cancel", job.number)
@@ -141,6 +147,8 @@ class Oracle:
         elif kind == "cancel":
             self._is_cancelled(self.jobs[thing])
         elif kind == "submit":
+            self.jobs[thing].rank = self.n_submitted
+            self.n_submitted += 1
             if self.jobs[thing].state == "to come":
                 self.jobs[thing].state = "waiting"
                 self._looks_at(self.jobs[thing])
@@ -272,8 +280,13 @@ class Oracle:
 
     def _dependents(self, job: Job) -> None:
         for row in self.site.dependencies:
-            if row["on"] == job.number:
-                self._looks_at(self.jobs[row["job"]])
+            other = self.jobs[row["job"]]
+            if row["on"] != job.number:
+                continue
+            if row["kind"] == DependencyKind.THINK and job.has_ended:
+                other.submit_s = job.end_s + float(row["delay_s"])
+                self.note(other.submit_s, "submit", other.number)
+            self._looks_at(other)
         self.is_changed = True
 
     # ------------------------------------------------------------ nodes
@@ -389,7 +402,7 @@ class Oracle:
         entries = [(job, partition) for job in self.queue for partition in job.partitions]
         return sorted(
             entries,
-            key=lambda one: (-int(self.rules.partitions[one[1]]["tier"]), one[0].submit_s, one[0].number, one[1]),
+            key=lambda one: (-int(self.rules.partitions[one[1]]["tier"]), one[0].submit_s, one[0].rank, one[1]),
         )
 
     def _main(self) -> None:
@@ -499,7 +512,7 @@ class Oracle:
                 self._importance(one),
                 -one.start_s if young else len(one.nodes),
                 one.submit_s,
-                one.number,
+                one.rank,
             )
         )
         found = self._fewest(job, partition, usable, others)
@@ -560,7 +573,7 @@ class Oracle:
     def _resume_all(self) -> None:
         """Let suspended jobs go on where enough cores are idle on all of their nodes."""
         waiting = [job for job in self._running() if job.is_suspended]
-        waiting.sort(key=lambda one: (-self._importance(one), one.suspended_since_s, one.submit_s, one.number))
+        waiting.sort(key=lambda one: (-self._importance(one), one.suspended_since_s, one.submit_s, one.rank))
         for job in waiting:
             busy: dict[int, int] = dict.fromkeys(self.free, 0)
             for other in self._running():
@@ -578,7 +591,7 @@ class Oracle:
         first = {partition: (job, partition) for job, partition in reversed(entries)}
         kept = [one for one in entries if one == first[one[1]] or self._is_first(one[0], first)]
         others = [one for one in entries if one not in kept]
-        return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].number, one[1]))]
+        return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].rank, one[1]))]
 
     def _order_of_conservative(self) -> list[tuple[Job, int]]:
         """Return the queue with the components of a het job one after the other."""

@@ -11,7 +11,7 @@ from hdrl.batch import Platform, SwfLog, Workload, build_platform, check_fits, u
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.machine import platform_of
-from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, UNLIMITED, SiteJobs, undemanding_jobs
+from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, UNLIMITED, DependencyKind, SiteJobs, undemanding_jobs
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
 from tests.settings.batch.site_rules.oracle import Oracle
@@ -63,7 +63,13 @@ def random_machine(
 
 
 def random_jobs(
-    rng: np.random.Generator, platform: Platform, n_jobs: int, *, has_wishes: bool, has_het_jobs: bool = False
+    rng: np.random.Generator,
+    platform: Platform,
+    n_jobs: int,
+    *,
+    has_wishes: bool,
+    has_het_jobs: bool = False,
+    has_think_times: bool = False,
 ) -> Workload:
     """Return jobs that want all sorts of things."""
     rows = unknown_rows(n_jobs)
@@ -103,6 +109,11 @@ def random_jobs(
             if rng.random() < 0.2 and (groups[job] < 0 or groups[job] not in groups[:job]):
                 delay_s = float(rng.choice([0, 60]))
                 dependencies.append((job, int(rng.integers(0, job)), int(rng.integers(0, 4)), delay_s))
+    for job in range(1, n_jobs if has_think_times else 0):
+        if rng.random() < 0.5:
+            think_s = float(rng.choice([0, 1.5, 60, 900]))
+            dependencies.append((job, int(rng.integers(0, job)), DependencyKind.THINK, think_s))
+    dependencies.sort(key=lambda one: one[0])
     site = SiteJobs(jobs=jobs, dependencies=np.array(dependencies, dtype=DEPENDENCY_DTYPE))
     return check_fits(replace(workload, site=site), platform, oversized="drop")
 
@@ -114,12 +125,13 @@ def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float
 
 
 KINDS = ["partitions", "reservations", "wishes", "preemption"]
+THINKING = ["think times", "think times, wishes", "think times, preemption"]
 
 
 @pytest.mark.parametrize(
     ("policy", "kind"),
     [
-        *((policy, kind) for policy in BACKFILLING for kind in KINDS),
+        *((policy, kind) for policy in BACKFILLING for kind in KINDS + THINKING),
         *((policy, f"het, {kind}") for policy in ("fcfs+easy", "fcfs+conservative") for kind in KINDS),
     ],
 )
@@ -131,7 +143,12 @@ def test_starts_are_those_of_the_oracle(policy: str, kind: str):
             rng, has_reservations=kind.endswith("reservations"), has_preemption=kind.endswith("preemption")
         )
         workload = random_jobs(
-            rng, platform, 14, has_wishes=kind.endswith("wishes"), has_het_jobs=kind.startswith("het")
+            rng,
+            platform,
+            14,
+            has_wishes=kind.endswith("wishes"),
+            has_het_jobs=kind.startswith("het"),
+            has_think_times=kind.startswith("think times"),
         )
         expected = Oracle(platform, workload, policy).run()
         if starts_of(platform, workload, policy) != pytest.approx(expected, abs=1e-6):

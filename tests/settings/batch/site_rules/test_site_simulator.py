@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, SimulationError, WorkloadError
-from hdrl.batch import read_platform
+from hdrl.batch import read_platform, with_plain_rules
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition
@@ -407,3 +407,11 @@ def test_the_processors_of_a_machine_of_one_node_are_its_nodes():
     platform = read_platform("homogeneous:4")
     # The third job leaves the one core that the first one has; on one node it would wait for the second one, too.
     assert simulate(platform, jobs, "slurm", energy=False).records["start_s"].tolist() == [0, 600, 30]
+
+
+def test_nodes_of_unknown_memory_have_room_for_any_job():
+    platform = with_plain_rules(replace(machine(Nodes("n[1-2]", 2, 4)), site=None))
+    assert platform.site.nodes["memory_mib"].min() > 2**31 * 256  # slurm.conf says no RealMemory
+    jobs = workload({"cores": 8})
+    jobs.jobs["memory_mib"] = 256.0
+    assert simulate(platform, jobs, "fcfs").records["start_s"].tolist() == [0]

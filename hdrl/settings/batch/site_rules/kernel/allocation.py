@@ -97,7 +97,7 @@ def _offer(state, job, is_whole, usable, having, free, free_mib, free_gpus):
             if row.gpus > 0 and free_gpus[node] < row.gpus:
                 n = np.int32(0)
             if counts_memory:
-                n = min(n, np.int32(free_mib[node] / row.memory_mib + 1e-9))
+                n = np.int32(min(np.float64(n), free_mib[node] / row.memory_mib + 1e-9))
                 if is_whole and n < state.nodes[node].cores:
                     n = np.int32(0)
             state.offered[node] = n

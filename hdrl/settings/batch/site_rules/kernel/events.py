@@ -51,7 +51,8 @@ def _begin(state):
         add_event(state, state.outages[i].start_s, codes.NODE_LEAVES, i)
         add_event(state, state.outages[i].end_s, codes.NODE_RETURNS, i)
     for job in range(len(state.jobs)):
-        add_event(state, state.jobs[job].submit_s, codes.JOB_COMES, job)
+        if state.jobs[job].submit_s < NEVER:
+            add_event(state, state.jobs[job].submit_s, codes.JOB_COMES, job)
         if state.jobs[job].cancelled_s < NEVER:
             add_event(state, state.jobs[job].cancelled_s, codes.JOB_IS_CANCELLED, job)
 

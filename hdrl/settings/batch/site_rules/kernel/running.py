@@ -188,6 +188,18 @@ def end_pass(state):
 
 
 @jit
+def _expect_submission(state, job):
+    """Note when a job comes that its user submits after the end of another one, if that has ended."""
+    row = state.jobs[job]
+    for i in range(row.first_dependency, row.first_dependency + row.n_dependencies):
+        if state.dependencies[i].kind == codes.THINK:
+            other = state.jobs[state.dependencies[i].on]
+            if other.state >= codes.SUCCEEDED and row.submit_s == NEVER:
+                row.submit_s = other.ended_s + state.dependencies[i].delay_s
+                add_event(state, row.submit_s, codes.JOB_COMES, job)
+
+
+@jit
 def _consider_dependents(state, job):
     """Look at the jobs that depend on one of which something has changed, and at those that depend on these."""
     s = state.scalars[0]
@@ -200,7 +212,9 @@ def _consider_dependents(state, job):
         while one >= 0:
             row = state.jobs[one]
             for i in range(row.first_dependent, row.first_dependent + row.n_dependents):
-                if consider(state, state.dependents[i]):
+                if state.jobs[state.dependents[i]].submit_s == NEVER:
+                    _expect_submission(state, state.dependents[i])
+                elif consider(state, state.dependents[i]):
                     state.dropped[n_dropped] = state.dependents[i]
                     n_dropped += 1
             one = next_of(state, one) if row.state == codes.NEVER_STARTED else np.int64(-1)
@@ -229,6 +243,8 @@ def _leave_array(state, job):
 def submit_job(state, job):
     """Let a job come."""
     row = state.jobs[job]
+    row.rank = state.scalars[0].n_submitted
+    state.scalars[0].n_submitted += 1
     if row.state != codes.NOT_SUBMITTED:  # cancelled at the same date
         return
     if not may_submit(state, job):

@@ -31,7 +31,7 @@ SCALARS_DTYPE = record_dtype(
         *of(np.int64, "n_running", "n_arriving", "n_suspended", "n_candidates", "n_pairs", "n_allocated"),
         *of(np.int64, "n_machine_log", "n_completed", "n_selected", "n_segments", "n_busy_cores", "n_computing"),
         *of(np.int64, "n_passes", "n_cycles", "segment", "n_requeued", "n_preempted", "n_missed_reservations"),
-        *of(np.int64, "n_components", "predictor", "index_form", "has_gate", "asked_entry", "n_picked"),
+        *of(np.int64, "n_components", "predictor", "index_form", "has_gate", "asked_entry", "n_picked", "n_submitted"),
     ]
 )
 """What there is one of. ``message_s`` is the date now; it and the next are named as job keys read them.
@@ -104,7 +104,8 @@ JOB_DTYPE = record_dtype(
 )
 """A job, in the order of the workload; job keys read it by the names that the kernel's jobs have.
 
-Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
+``submit_s`` is infinity while the job follows another one that has not ended. Plans expect that a job ends
+``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
 ``length_s`` after its start, and whether it ``overruns`` its time; until when its use has been ``charged_s``; its nodes
 are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first date that a
