@@ -41,7 +41,9 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.", shell_complete=files_or())
 @click.option("-om", "--outmodel", help="File to which a learning agent saves its model.", shell_complete=files_or())
 @click.option("--hdeeprm-model", is_flag=True, help="Save --outmodel in the layout that HDeepRM loads.")
-@click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
+@click.option(
+    "--resume", type=click.Path(path_type=Path), help="Resume the training in this folder; with OPTIONS, or begin it."
+)
 @click.option(
     "-cw",
     "--custom-workload",
@@ -96,19 +98,24 @@ def launch(
     hdrl-launch agent.py options.json       your own agent
     hdrl-launch options.json -a agent.py    the same
     hdrl-launch --resume runs/mine          resume a training
+    hdrl-launch ppo options.json --resume runs/mine
+                                            begin it, or resume it
 
     AGENT is a built-in name, a policy or a Python file. The file defines policy(view), a subclass of ClassicAgent, or
     an agent that learns: see docs/learning.md.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
-    from hdrl.experiment.run.inputs import read_options
+    from hdrl.experiment.run.inputs import RESUME_FILE, read_options
 
     changes = changes_of(overrides, {"seed": seed, "runs": runs, "simulator": simulator})
-    if resume is not None:
+    resumes = resume is not None
+    if resume is not None and out is not None:
+        raise LaunchError(f"--resume {resume} already names the folder; give no --out")
+    if resume is not None and not arguments:
         from hdrl.experiment import resumed_options
 
-        if arguments or any(one is not None for one in (agent, out, inmodel, custom)):
+        if any(one is not None for one in (agent, inmodel, custom)):
             raise LaunchError(
-                f"--resume {resume} already says which agent, options, jobs and folder; give nothing else"
+                f"--resume {resume} already says which agent, model and jobs; name all of them with OPTIONS, or none"
             )
         changes += paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes, trust=trust)
@@ -121,11 +128,11 @@ def launch(
         changes += paths({"agent.input_model": inmodel, "agent.output_model": outmodel})
         options = read_options(options_file, overrides=changes, setting=setting, trust=trust or None)
         options = _with_own_model(options, quiet=quiet)
-    if not quiet:
-        _start_logging(options)
-        if outmodel is not None and options.agent_options.run == "test":
-            click.echo(f"agent.run is 'test': nothing is learned, and nothing is written to {outmodel}", err=True)
-    _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on, hdeeprm_model=hdeeprm_model)
+        resumes = resume is not None and (resume / RESUME_FILE).is_file()
+    _start_logging(options, quiet=quiet)
+    if not quiet and outmodel is not None and options.agent_options.run == "test":
+        click.echo(f"agent.run is 'test': nothing is learned, and nothing is written to {outmodel}", err=True)
+    _run(options, resume or out, quiet=quiet, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
 
 
 def _with_own_model(options: OptionsFile, *, quiet: bool) -> OptionsFile:
@@ -162,9 +169,9 @@ def _split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str
     return first, second
 
 
-def _start_logging(options: OptionsFile) -> None:
-    """Send hdrl's log to stderr, from the level in the options on."""
-    handler = logging.StreamHandler()
+def _start_logging(options: OptionsFile, *, quiet: bool) -> None:
+    """Send hdrl's log to stderr, from the level in the options on, or nowhere."""
+    handler = logging.NullHandler() if quiet else logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("hdrl")
     logger.handlers = [handler]

@@ -263,6 +263,12 @@ def test_a_workload_with_too_few_jobs_is_told(
     assert [text for text in said if text.startswith("nb_jobs")] == warnings
 
 
+def test_a_custom_workload_is_taken_as_it_is_and_told(small_world: Path):
+    options = read_options(small_world, overrides=["nb_jobs=1", "workload.custom=jobs.json"])
+    assert options.unmet(2) == "nb_jobs is 1, but a custom workload is taken as it is: 2 jobs"
+    assert options.unmet(1) is None
+
+
 @pytest.mark.parametrize(
     ("overrides", "error", "message"),
     [

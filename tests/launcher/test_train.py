@@ -79,9 +79,21 @@ def test_resume_goes_on(tmp_path: Path):
     assert result.stdout == f"{tmp_path / 'out'}\n"
     assert len((tmp_path / "out" / "training.csv").read_text().splitlines()) == 1 + 5
     assert "--resume continues the training in it" in refused("reinforce", EXPERIMENT, "--out", tmp_path / "out")
-    assert "already says which agent" in refused("--resume", tmp_path / "out", EXPERIMENT)
+    assert "already says which agent" in refused("--resume", tmp_path / "out", "-a", "ppo")
+    assert "already names the folder" in refused("--resume", tmp_path / "out", "-o", tmp_path / "other")
     assert "expected that of a training" in refused("--resume", tmp_path / "none")
     assert "was trained with seed" in refused("--resume", tmp_path / "out", "--seed", 3)
+
+
+def test_one_command_begins_and_resumes(tmp_path: Path):
+    command = ("reinforce", EXPERIMENT, *QUIETLY, "--resume", tmp_path / "out", "-nr")
+    for n_iterations in (2, 2, 4):
+        assert good(*command, n_iterations, "--quiet").stdout == f"{tmp_path / 'out'}\n"
+        assert len((tmp_path / "out" / "training.csv").read_text().splitlines()) == 1 + n_iterations
+    assert "was trained with seed" in refused(*command, 4, "--seed", 3)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    assert "is not empty" in refused("reinforce", EXPERIMENT, "--resume", tmp_path / "mine")
 
 
 def test_a_checkpoint_of_another_version_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

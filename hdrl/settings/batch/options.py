@@ -379,8 +379,12 @@ class Options(OptionsFile):
         )
 
     def unmet(self, n_items: int) -> str | None:
-        """Return in a sentence that there are fewer jobs than requested, ``None`` if there are as many."""
-        if self.nb_jobs is None or self.workload.custom is not None or n_items >= self.nb_jobs:
+        """Return in a sentence that there are other jobs than requested, ``None`` if there are as many."""
+        if self.nb_jobs is None or n_items == self.nb_jobs:
+            return None
+        if self.workload.custom is not None:
+            return f"nb_jobs is {self.nb_jobs:,}, but a custom workload is taken as it is: {n_items:,} jobs"
+        if n_items > self.nb_jobs:
             return None
         return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"
 

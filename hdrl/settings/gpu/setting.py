@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,8 @@ from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.settings.gpu.policies.names import learns
 from hdrl.trace.model import TaskTrace
 
+_LOG = logging.getLogger(__name__)
+
 HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
 """Offered loads above and below which a comparison says nothing about schedulers."""
 
@@ -62,7 +65,10 @@ class GpuInputs(
     def load(self, options: GpuOptions, machine: Cluster) -> GpuLoad:
         """Read or generate the load of an experiment."""
         check_load_options(options, [kind_of(options.workload)])
-        return load_of(options, options.workload, machine, options.load.offered)
+        load = load_of(options, options.workload, machine, options.load.offered)
+        for fault in load.faults:
+            _LOG.warning("%s: %s", load.name, fault)
+        return load
 
     def loads(self, sweep: GpuSweep, machine: Cluster) -> list[GpuLoad]:
         """Read the loads of a comparison; each at several offered loads if the sweep names several."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from pathlib import Path
 
@@ -19,6 +20,7 @@ TRACES = next(
     (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()
 )
 NODES, PODS = (TRACES / f"alibaba2023_openb_{name}.csv" for name in ("node_list_gpu_node", "pod_list_default"))
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 needs_traces = pytest.mark.skipif(not NODES.is_file(), reason="the traces are not here")
 
 CORES = 8000
@@ -116,6 +118,18 @@ def test_the_table_is_the_published_one() -> None:
     for name in ("dot-product", "packing", "clustering"):
         assert 90.0 < allocated[name] < 92.6
     assert 94.0 < allocated["first-fit"] < 94.8
+
+
+@needs_traces
+def test_the_experiment_claims_what_the_table_is_now() -> None:
+    with (EXPERIMENTS / "gpu-fgd" / "reference.csv").open(newline="") as file:
+        rows = [line for line in csv.DictReader(file) if line["source"] == "hdrl"]
+    claimed = {(line["row"], line["column"]): float(line["value"]) for line in rows}
+    assert set(claimed) == {(name, column) for name in FGD_PLACEMENTS for column in ("allocated %", "fragmentation %")}
+    row = fgd_row(NODES, PODS, "best-fit")
+    assert claimed["best-fit", "allocated %"] == pytest.approx(mean_allocated(row), rel=1e-9)
+    fragmentation = np.mean([100 * one.fragmentation for one in row])
+    assert claimed["best-fit", "fragmentation %"] == pytest.approx(fragmentation, rel=1e-9)
 
 
 def test_fragments_are_those_that_plain_python_counts() -> None:

@@ -69,6 +69,15 @@ def test_philly_and_openb_are_read_whole() -> None:
     assert pods.n_items + sum(pods.n_dropped.values()) == 8152
 
 
+def test_pods_without_dates_arrive_in_the_order_of_their_list(tmp_path: Path) -> None:
+    header, pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli", ("b,2000,16,1,500", "a,1000,16,2,1000")
+    found, load = read(tmp_path, "\n".join((header, *pods)))
+    assert found == [(0.0, 2.0, 1, 500), (1.0, 2.0, 2, 1000)]
+    assert load.faults == ("it has no dates: a pod arrives each second, and takes as many seconds as there are pods",)
+    with pytest.raises(ReadError, match="is like 'openb', but has no column"):
+        read(tmp_path, f"{header},creation_time\na,1000,16,2,1000,0")
+
+
 def read(folder: Path, text: str, name: str = "trace.csv", **options: object) -> tuple[list[tuple[float, ...]], object]:
     """Return arrival, work, GPUs and thousandths of the jobs of a trace, and the load."""
     (folder / name).write_text(text)

@@ -116,7 +116,7 @@ def test_pictures_show_the_times_of_the_job_log(tmp_path: Path) -> None:
     assert 1 < len(means.get_ydata()) <= 20
 
 
-def test_a_comparison_tells_that_cores_stand_for_gpus(tmp_path: Path) -> None:
+def test_runs_and_comparisons_tell_that_cores_stand_for_gpus(tmp_path: Path) -> None:
     events = [
         f"{(5 * job + at_s) * 1_000_000},,{job},0,m,{event},u,2,9,0.25,0.1,0,0"
         for job in range(30)
@@ -126,7 +126,11 @@ def test_a_comparison_tells_that_cores_stand_for_gpus(tmp_path: Path) -> None:
     sweep = write(tmp_path / "s.json", workloads=["t.csv"], candidates=["fifo", "sjf"])
     shown = run("compare", sweep, "--out", tmp_path / "c", command=cli).output
     text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
-    assert "the cores of a machine stand for 8 of them" in " ".join(text.split())
+    told = "the cores of a machine stand for 8 of them"
+    assert told in " ".join(text.split())
+    options = write(tmp_path / "o.json", workload="t.csv")
+    assert told in run("fifo", options, "--out", tmp_path / "run").stderr
+    assert run("fifo", options, "--out", tmp_path / "quiet", "--quiet").output == f"{tmp_path / 'quiet'}\n"
 
 
 def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:

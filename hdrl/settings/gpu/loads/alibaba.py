@@ -18,16 +18,13 @@ from hdrl.settings.gpu.loads.source import (
     kept,
     load_of,
     name_prefix,
-    named_format,
     number,
     whole,
 )
 
 _OPENB_ASKS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-_OPENB = (
-    *_OPENB_ASKS,
-    *("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
-)
+_OPENB_DATES = ("creation_time", "deletion_time", "scheduled_time")
+_OPENB = (*_OPENB_ASKS, "gpu_spec", "qos", "pod_phase", *_OPENB_DATES)
 _PAI = (
     *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
     *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
@@ -69,15 +66,33 @@ def _openb_asks(line: dict[str, str]) -> Row:
 
 
 def read_pods(path: Path) -> GpuLoad:
-    """Return all pods of gpu-v2023 in the order of their list, each with a second of work: what they request.
+    """Return all pods of gpu-v2023 in the order of their list, without their dates: what they request.
 
     Some of FGD's lists have no more than the columns that say so: no dates, no types of GPUs. Raise ReadError if it
     cannot be read, or is of another form.
     """
     source = Source(path, read_text(path))
-    timeless = {"arrival_s": 0.0, "duration_s": 1.0}
-    rows = [{**row, **timeless} for row in kept(source, source.table(_OPENB_ASKS), _openb_asks)]
-    return load_of(source, "openb", rows)
+    return load_of(source, "openb", list(_undated(source)))
+
+
+def _undated(source: Source) -> Iterator[Row]:
+    """Give the pods in the order of their list: one arrives each second, and all take as long as their arrivals."""
+    rows = list(kept(source, source.table(_OPENB_ASKS), _openb_asks))
+    for place, row in enumerate(rows):
+        yield {**row, "arrival_s": float(place), "duration_s": float(len(rows))}
+
+
+def _openb(source: Source) -> Iterator[Row]:
+    if set(_OPENB_DATES) & set(cells_of(source.first_line)):
+        yield from kept(source, source.table(_OPENB), _openb_job)
+        return
+    yield from _undated(source)
+    source.faults.append("it has no dates: a pod arrives each second, and takes as many seconds as there are pods")
+
+
+def _is_openb(line: str) -> bool:
+    names = set(cells_of(line))
+    return set(_OPENB_ASKS) <= names and not 0 < len(names & set(_OPENB_DATES)) < len(_OPENB_DATES)
 
 
 def _pai(source: Source) -> Iterator[Row]:
@@ -124,7 +139,7 @@ _STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
 FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
-        "openb": named_format("pods of Alibaba's gpu-v2023", _openb_job, "flops", _OPENB),
+        "openb": TraceFormat("pods of Alibaba's gpu-v2023", _openb, "flops", _is_openb, _OPENB),
         "pai": TraceFormat("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
     }
 )
