@@ -213,7 +213,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
 
 
 def _check_similar(dump: Dump, similar: Sequence[str]) -> None:
-    """Check that jobs can be told apart by some columns."""
+    """Check that the accounting has some columns."""
     for column in similar:
         if column not in SIMILAR_COLUMNS:
             raise UnknownName("column of similar jobs", column, SIMILAR_COLUMNS)
