@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ from hdrl.experiments.batch_evolution import FOLLOW_UP, LENGTH, TRAINED_UNTIL, W
 from hdrl.experiments.findings import Finding, Place, Playable
 
 if TYPE_CHECKING:
+    from hdrl.settings.batch.envs.window_judge import JudgedLog
+    from hdrl.settings.batch.policies.choices import PolicyPair
     from hdrl.settings.batch.workload.model import Workload
 
 NAMED = {
@@ -63,19 +66,18 @@ def es_names(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pla
         load = _named(inputs.workloads[0], fields)
         last = round(TRAINED_UNTIL * load.n_jobs)
         log = JudgedLog(inputs.platform, load, 0, load.n_jobs, LENGTH, "mean_bounded_slowdown", INDEX)
-        outcomes = in_threads(
-            lambda start, log=log: [
-                one.value for one in log.outcomes(start, pairs, warm_up=WARM_UP, follow_up=FOLLOW_UP)
-            ],
-            side_by_side((WARM_UP, last - FOLLOW_UP), LENGTH),
-            usable_cores(),
-        )
-        values = elementary.log(outcomes)
+        starts = side_by_side((WARM_UP, last - FOLLOW_UP), LENGTH)
+        values = elementary.log(in_threads(partial(_values, log, pairs), starts, usable_cores()))
         for column, place in ((INDEX, 0), (CLASSIC.format(""), 2)):
             ratios = values[:, place : place + 1] - values[:, place + 1 : place + 2]
             column = f"{column.rstrip('@')}, by name to by request"
             found[row, column] = pooled({row: ratios}, f"{row}, {column}")
     return found
+
+
+def _values(log: JudgedLog, pairs: Sequence[PolicyPair], start: int) -> list[float]:
+    """Return the objective of a padded window under some policies."""
+    return [one.value for one in log.outcomes(start, pairs, warm_up=WARM_UP, follow_up=FOLLOW_UP)]
 
 
 def _named(load: Workload, fields: Sequence[str]) -> Workload:
