@@ -38,6 +38,7 @@ HOMES = {
         "es-generalist",
     ),
     "hdrl.experiments.batch_learned": ("ppo-held-out-logs",),
+    "hdrl.experiments.batch_names": ("es-names",),
     "hdrl.experiments.batch_overload": ("es-overload",),
     "hdrl.experiments.batch_overfit": ("bench-overfit",),
     "hdrl.experiments.batch_slurm": ("slurm-fidelity",),

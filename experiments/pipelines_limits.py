@@ -25,7 +25,9 @@ from hdrl.experiments.pipelines_index import (
     ratio_of_means,
     ratios_to,
 )
+from hdrl.settings.pipelines.analysis.guarantees import fewest_misses
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
+from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.simulation.index import (
     INDEX_CODES,
     IndexedLoads,
@@ -44,6 +46,9 @@ SPORADIC = PipelinesWorld(spread=0.5)
 N_TRIED, DEVIATIONS = 192, (0.4, 1.0)
 """Number of other weights that are tried on each set, and the standard deviations of their differences, in equal
 parts."""
+
+SMALL, MAX_NODES = (5, 8), 100_000
+"""How many first instances of each set the exact search takes, and how many partial schedules of them it tries."""
 
 _AT_ONCE = 16
 """Number of candidates that are simulated in one call: more need more memory."""
@@ -69,7 +74,8 @@ def pipelines_limits(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     rivals, ours = misses(SPORADIC, LAST, classic, [weights])
     row = "sporadic releases"
     found = {(row, column): one for column, one in ratios_to(rivals, ours, classic, row).items()}
-    by_load = _misses_of_others(weights)
+    loads = OWN.loads(LAST)
+    by_load = _misses_of_others(weights, loads)
     for place, utilization in enumerate(UTILIZATIONS):
         of_shipped, best = by_load[0, place :: len(UTILIZATIONS)], by_load.min(axis=0)[place :: len(UTILIZATIONS)]
         row = f"last part at {utilization:g}"
@@ -80,15 +86,45 @@ def pipelines_limits(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     what = "misses of the best weights of each set"
     found["last part", what] = Finding(float(best.mean()))
     found["last part", f"{what}, to {SHIPPED}"] = ratio_of_means(best[:, np.newaxis], of_shipped, what)
+    for n_instances in SMALL:
+        row = f"first {n_instances} instances"
+        parts = [one.window(0, n_instances) for one in loads]
+        found |= {
+            (row, column): one for column, one in _of_small(parts, _misses_of_others(weights, parts), row).items()
+        }
     return found
 
 
-def _misses_of_others(weights: Floats) -> Floats:
+def _of_small(loads: Sequence[PipelineLoad], by_weights: Floats, row: str) -> dict[str, Finding]:
+    """Return bounds of the fewest misses that are possible on small loads; the best weights' schedules are known."""
+    n_items = np.array([one.n_items for one in loads])
+    known = np.rint(by_weights.min(axis=0) * n_items).astype(int).tolist()
+    fewest = [
+        fewest_misses(OWN.units, load, max_nodes=MAX_NODES, at_most=most)
+        for load, most in zip(loads, known, strict=True)
+    ]
+    of_shipped = by_weights[0]
+    at_most = np.array([one.at_most for one in fewest]) / n_items
+    shape = (len(LAST), len(UTILIZATIONS))
+    by_seed, shipped_by_seed = (one.reshape(shape).mean(axis=1) for one in (at_most, of_shipped))
+    what = "fewest possible misses, at most"
+    return {
+        f"misses of {SHIPPED}": Finding(float(of_shipped.mean())),
+        "fewest possible misses, at least": Finding(
+            float((np.array([one.at_least for one in fewest]) / n_items).mean())
+        ),
+        what: Finding(float(at_most.mean())),
+        "share of sets whose fewest misses are known": Finding(float(np.mean([one.is_exact for one in fewest]))),
+        f"{what}, to {SHIPPED}": ratio_of_means(by_seed[:, np.newaxis], shipped_by_seed, f"{row}, {what}"),
+    }
+
+
+def _misses_of_others(weights: Floats, loads: Sequence[PipelineLoad]) -> Floats:
     """Return the misses of some weights and of others near them, shape ``(1 + N_TRIED, n_loads)``."""
     random = stream(0, "other weights")
     changes = random.standard_normal((N_TRIED, len(weights))) * np.resize(DEVIATIONS, N_TRIED)[:, np.newaxis]
     candidates = checked_weights(np.vstack([weights, weights + changes]))
-    indexed = IndexedLoads(OWN.units, OWN.loads(LAST))
+    indexed = IndexedLoads(OWN.units, loads)
     number = OBJECTIVES["miss_ratio"]
     return np.concatenate(
         [

@@ -60,9 +60,10 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
 )
 @click.option("--range", "part", default="0:0.6", show_default=True, metavar="FROM:TO", help="Part for the training.")
 @click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the training.")
+@click.option("--names", "by_name", is_flag=True, help="Group jobs by name (field 14), as geo_name does.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool, quiet: bool) -> None:
+def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, by_name: bool, force: bool, quiet: bool) -> None:
     """Train a network that predicts run times on LOGs, SWF files; policies use it as 'sjf+easy@FILE'."""
     from hdrl.settings.batch.platform.reader import read_platform
     from hdrl.settings.batch.predict.network import write_network
@@ -73,7 +74,7 @@ def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool
     machine = read_platform("homogeneous:1")
     read = [read_workload(log, machine, bandwidth="none", memory="none") for log in logs]
     with _bar(quiet=quiet) as show:
-        network = train_network(read, _shares(part), seed=seed, progress=show)
+        network = train_network(read, _shares(part), seed=seed, by_name=by_name, progress=show)
     write_network(out, network, force=force)
     click.echo(out)
 

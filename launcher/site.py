@@ -60,6 +60,12 @@ def site() -> None:
     is_flag=True,
     help="Let jobs wait for other jobs and dates, instead of submitting them when they could start.",
 )
+@click.option(
+    "--similar",
+    default="",
+    metavar="COLUMNS",
+    help="Columns that similar jobs share: name, account, work_dir, submit_line. By default the name as it is.",
+)
 @click.option("--force", is_flag=True, help="Replace a folder that such an import made.")
 @click.option("-q", "--quiet", is_flag=True, help="Only print the folder.")
 def import_command(
@@ -78,6 +84,7 @@ def import_command(
     n_replayed: str,
     *,
     by_dependencies: bool,
+    similar: str,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -97,6 +104,7 @@ def import_command(
         accounts,
         downtimes,
         by_dependencies,
+        tuple(filter(None, map(str.strip, similar.split(",")))),
     )
 
     def show(text: str) -> None:

@@ -32,7 +32,7 @@ from hdrl.options.sweep import Sweep
 
 __all__ = ["Budget", "TuneRequest", "TuneProgress", "Tuned", "budget_of", "recommend", "tune"]
 
-EVOLVED, TRAININGS, UNTRAINED, SHIPPED = "evolved", "trainings", "untrained", "es-generalist"
+EVOLVED, TRAININGS, UNTRAINED, SHIPPED = "evolved", "trainings", "untrained", "es-pausing"
 METRIC = "mean_bounded_slowdown"
 
 LEARNED_UNTIL, JUDGED_FROM = 0.6, 0.7
@@ -344,7 +344,7 @@ def _learning(reference: str) -> dict[str, Any]:
         "environment": "job_index",
         "algorithm": "cma_es",
         "arguments": {
-            "form": "guarded",
+            "form": "pausing",
             "tail": 0.3,
             "n_windows": WINDOWS_OF_A_GENERATION,
             "objective": METRIC,

@@ -28,6 +28,8 @@ class SiteImport:
         What a reader should know, a sentence each.
     is_anonymous
         Whether names are hashed.
+    similar
+        Columns in which jobs of one executable are equal; none: their names.
     """
 
     files: list[tuple[str, str]]
@@ -40,3 +42,4 @@ class SiteImport:
     zone: str
     notes: list[str] = field(default_factory=list)
     is_anonymous: bool = False
+    similar: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ def _texts(found: SiteImport, field: str) -> list[str]:
     """Return a name of each job that took GPUs, empty if it is unknown."""
     log = found.log
     texts = log.names[field]
-    if found.is_anonymous and field == "executable":
+    if field == "executable" and (found.is_anonymous or found.similar):
         texts = [one.translate(_LETTERS) for one in texts]  # readers cut names at their first number
     numbers = log.log.rows[field][found.jobs.records["gpus"] > 0]
     return [texts[number] if number >= 0 else "" for number in numbers.astype(np.int64).tolist()]

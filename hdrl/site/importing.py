@@ -39,7 +39,7 @@ from hdrl.site.log import hashed, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
 from hdrl.site.page import page_of, text_of, write_forms
 from hdrl.site.readers import Choices, read_dump
-from hdrl.site.records import NAME_COLUMNS, AttemptState, Dump, Names
+from hdrl.site.records import NAME_COLUMNS, SIMILAR_COLUMNS, AttemptState, Dump, Names
 from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
 from hdrl.site.report import report_of
 from hdrl.site.values import Clock, find_zone
@@ -77,6 +77,9 @@ class ImportChoices:
         Maintenance, failures and drains of nodes: what ``scontrol show res`` prints, or a table in CSV.
     by_dependencies
         Whether jobs wait for what they waited for, instead of being submitted when they could start.
+    similar
+        Columns of `records.SIMILAR_COLUMNS` in which jobs are equal, up to numbers, that predictions by name take to be
+        similar; none: jobs with equal names.
     """
 
     confs: tuple[Path, ...] = ()
@@ -91,6 +94,7 @@ class ImportChoices:
     accounts: Path | None = None
     downtimes: Path | None = None
     by_dependencies: bool = False
+    similar: tuple[str, ...] = ()
 
 
 def import_site(
@@ -157,13 +161,14 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     if choices.downtimes is not None:
         conf = with_downtimes(conf, choices.downtimes, clock)
     has_rules = bool(conf.partitions)
-    reading = Choices(clock, choices.mapping, choices.nodes_field)
+    reading = Choices(clock, choices.mapping, choices.nodes_field, "submit_line" in choices.similar)
     parts = []
     for path in dumps:
         progress(f"reading {path.name}")
         parts.append(read_dump(path, reading, choices.form))
     dump = together(parts)
     choose_cluster(dump, choices.cluster)
+    _check_similar(dump, choices.similar)
     _take_whole_nodes(dump, conf)
     progress("joining")
     jobs = jobs_of(dump, keeps_components=has_rules)
@@ -177,7 +182,10 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         join_components(jobs)
     _leave_out(jobs, jobs.records["cores"] <= n_cores(conf), conf)
     make_log = functools.partial(
-        log_of, dump, jobs, conf, name, choices.zone or "UTC", key, by_dependencies=choices.by_dependencies
+        log_of,
+        *(dump, jobs, conf, name, choices.zone or "UTC", key),
+        similar=choices.similar,
+        by_dependencies=choices.by_dependencies,
     )
     log = make_log(has_rules=has_rules)
     if conf.counts_memory or has_rules:
@@ -199,9 +207,18 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         )
     files = [(path.name, sha256_of_file(path)) for path in dumps]
     found = SiteImport(files, dump, jobs, conf, log, platform, replays, choices.zone or "UTC")
-    found.is_anonymous = key is not None
+    found.is_anonymous, found.similar = key is not None, choices.similar
     found.notes = [*([why_none] if why_none else []), *_notes(found, clock, choices)]
     return found
+
+
+def _check_similar(dump: Dump, similar: Sequence[str]) -> None:
+    """Check that the accounting has some columns."""
+    for column in similar:
+        if column not in SIMILAR_COLUMNS:
+            raise UnknownName("column of similar jobs", column, SIMILAR_COLUMNS)
+        if not dump.names[column]:
+            raise OptionsError(f"--similar {column}: no job of the accounting has one, export it, or leave it out")
 
 
 def _secret_accounts(accounts: dict[str, dict[str, str]], key: bytes | None) -> dict[str, dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from hdrl.site.asked import Asked, asked_of
 from hdrl.site.folder import COLUMNS
 from hdrl.site.joining import JoinedJobs
 from hdrl.site.machine import n_cores
-from hdrl.site.records import UNKNOWN, AttemptState, Dump
+from hdrl.site.records import UNKNOWN, AttemptState, Dump, Names
+from hdrl.site.submitline import without_numbers
 
 FloatArray = NDArray[np.float64]
 
@@ -28,6 +29,9 @@ FIELDS = {"user": "user", "account": "group", "name": "executable", "qos": "queu
 
 SECRET = ("user", "account", "name")
 """Names that `--anonymize` hashes."""
+
+NEVER_WRITTEN = ("work_dir", "submit_line")
+"""Names that are hashed in any case."""
 
 _STATUS = {
     AttemptState.DONE: 1,
@@ -88,6 +92,7 @@ def log_of(
     zone: str,
     key: bytes | None,
     *,
+    similar: Sequence[str] = (),
     has_rules: bool = False,
     by_dependencies: bool = False,
 ) -> SiteLog:
@@ -99,6 +104,9 @@ def log_of(
     ----------
     key
         Key that secret names are hashed with; ``None``: they stay.
+    similar
+        Columns of `records.SIMILAR_COLUMNS` that jobs must have in common to get one number as their executable; none:
+        their names as they are.
     has_rules
         Whether the site has rules, for which columns stand beside the log.
     by_dependencies
@@ -129,6 +137,9 @@ def log_of(
         texts = dump.names[column].texts()
         found = [texts[number] for number in used.tolist()]
         names[field] = found if key is None or column not in SECRET else [hashed(key, column, one) for one in found]
+    if similar:
+        rows["executable"], names["executable"] = _groups(dump, records, similar, key)
+        notes.append(f"field 14 of the log numbers {len(names['executable']):,} groups of equal {', '.join(similar)}")
     _preceding(rows, jobs, numbers)
     header = {
         "Version": "2.2",
@@ -201,6 +212,27 @@ def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArr
     if len(used) and used[0] == UNKNOWN:
         return used[1:], place.astype(np.float64) - 1
     return used, place.astype(np.float64)
+
+
+def _groups(
+    dump: Dump, records: NDArray[np.void], similar: Sequence[str], key: bytes | None
+) -> tuple[FloatArray, list[str]]:
+    """Return the group of each job, equal in some columns up to numbers in names, and what the groups are called."""
+    columns, shown = [], []
+    for column in similar:
+        found = Names()
+        texts = dump.names[column].texts()
+        texts = texts if column == "account" else list(map(without_numbers, texts))
+        # No text has the number -1, the last place.
+        of_name = np.array([*(found[text] for text in texts), UNKNOWN], dtype=np.int32)
+        columns.append(of_name[records[column]])
+        is_hidden = key is not None or column in NEVER_WRITTEN
+        shown.append([*(hashed(key or b"", column, one) if is_hidden else one for one in found), ""])
+    groups, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    is_known = (groups != UNKNOWN).any(axis=1)
+    # What is unknown in every column sorts first, and is no group.
+    called = [" ".join(texts[number] for texts, number in zip(shown, row, strict=True)) for row in groups[is_known]]
+    return place.reshape(-1).astype(np.float64) - np.count_nonzero(~is_known), called
 
 
 def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) -> None:

@@ -57,6 +57,8 @@ RECORD_DTYPE = np.dtype(
         ("cluster", np.int32),
         ("node_list", np.int32),
         ("asks", np.int32),
+        ("work_dir", np.int32),
+        ("submit_line", np.int32),
         ("after", np.int64),
         ("after_task", np.int64),
         ("think_s", np.float64),
@@ -68,12 +70,16 @@ RECORD_DTYPE = np.dtype(
 het job; ``het`` a number that the components of one het job share, which `joining` gives them; ``number`` the number of
 that row in the accounting; ``n_tasks`` how many waiting tasks of an array the row stands for. Dates are seconds since
 1970 in UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`;
-``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says. ``after`` and ``after_task`` are
-the job that it waited for, ``think_s`` how long after the end of that one its user submitted it (field 18 of a log in
-SWF; NaN where accounting has no such field). NaN and -1: unknown.
+``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says; ``submit_line`` what it runs, as
+`submitline.program_of` says. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` how long after
+the end of that one its user submitted it (field 18 of a log in SWF; NaN where accounting has no such field). NaN and
+-1: unknown.
 """
 
-NAME_COLUMNS = ("user", "account", "name", "qos", "partition", "cluster", "node_list", "asks")
+SIMILAR_COLUMNS = ("name", "account", "work_dir", "submit_line")
+"""Columns whose texts may say which jobs are similar; sites print the last two as WorkDir and SubmitLine."""
+
+NAME_COLUMNS = ("user", "qos", "partition", "cluster", "node_list", "asks", *SIMILAR_COLUMNS)
 """Columns whose numbers stand for texts of `Dump.names`."""
 
 

@@ -37,6 +37,7 @@ def report_of(found: SiteImport) -> dict[str, Any]:
         "format": found.dump.form,
         "zone": found.zone,
         "is_anonymous": found.is_anonymous,
+        "similar": list(found.similar),
         "rows": {
             "read": found.dump.n_rows,
             "attempts": len(found.dump.records),

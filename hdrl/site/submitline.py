@@ -75,6 +75,20 @@ def _options_before(line: str) -> str:
     return "" if found is None else " ".join(["sbatch", *_ASKS.findall(found[0])])
 
 
+def program_of(line: str) -> str:
+    """Return the script of a line and its arguments, without the command and its options; empty if there is none."""
+    found = _BEGIN.match(line)
+    return "" if found is None else line[found.end() :].strip()
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with ``#`` for each number in it, so that ``run_17`` and ``run_18`` are equal; ``17`` stays."""
+    return text if text.isdecimal() else _NUMBER.sub("#", text)
+
+
 def component_line(line: str, component: int) -> str:
     """Return what a line says of a component of a het job, as a line of its own: ``sbatch -n 2 : -p gpu job.sh``."""
     parts = line.split(" : ")

@@ -230,6 +230,64 @@ def test_names_are_hashed_with_the_key(tmp_path: Path):
     )
 
 
+def lines_of(*jobs: tuple[str, str, str, str]) -> str:
+    """Return rows of jobs with a name, an account, a directory and a line."""
+    told = HEADER.replace("|State", "|State|WorkDir|SubmitLine")
+    for number, (name, account, where, line) in enumerate(jobs, start=1):
+        one = row(number, number, number + 9, account=account).replace("|run|", f"|{name}|")
+        told += one.replace("\n", f"|{where}|{line}\n")
+    return told
+
+
+SIMILAR = (
+    ("relax_1", "bio", "/home/ann/p1", "sbatch -N 2 relax.sh 17"),
+    ("relax_2", "bio", "/home/ann/p2", "sbatch --time=5 relax.sh 18"),
+    ("relax_2", "phys2", "/home/ann/p2", "sbatch other.sh"),
+    ("7", "phys3", "/home/bob", "sbatch -n 4 relax.sh 9"),
+    ("8", "phys3", "", ""),
+)
+
+
+@pytest.mark.parametrize("is_secret", [False, True])
+@pytest.mark.parametrize(
+    ("similar", "groups"),
+    [
+        ("", [0, 1, 1, 2, 3]),
+        ("name", [0, 0, 0, 1, 2]),
+        ("work_dir", [0, 0, 0, 1, -1]),
+        ("submit_line", [0, 0, 1, 0, -1]),
+        ("account", [0, 0, 1, 2, 2]),
+        ("account, name", [0, 0, 1, 2, 3]),
+        ("name,account,work_dir,submit_line", [0, 0, 1, 2, 3]),
+    ],
+)
+def test_an_import_says_which_jobs_are_similar(tmp_path: Path, similar: str, groups: list[int], *, is_secret: bool):
+    dump, conf = write(tmp_path, "")
+    dump.write_text(lines_of(*SIMILAR))
+    (tmp_path / "key").write_bytes(b"k" * 32)
+    words = [*("--similar", similar), *(["--anonymize", tmp_path / "key"] if is_secret else [])]
+    out = tmp_path / "site"
+    done = call("site", "import", dump, "--conf", conf, "--replay", "none", "-o", out, *words)
+    assert done.exit_code == 0, done.stderr
+    numbers = read_swf(out / "jobs.swf").rows["executable"].astype(int).tolist()
+    first = dict.fromkeys(number for number in numbers if number >= 0)
+    assert [-1 if number < 0 else list(first).index(number) for number in numbers] == groups
+    names = json.loads((out / "names.json").read_text())["executable"]
+    assert len(names) == len(set(names)) == len(first)
+    told = "".join(path.read_text() for path in out.iterdir() if path.is_file())
+    assert "/home" not in told
+    assert "relax.sh" not in told
+    assert not is_secret or "relax" not in told
+
+
+def test_columns_of_similar_jobs_are_checked(tmp_path: Path):
+    dump, conf = write(tmp_path, THREE)
+    words = ("site", "import", dump, "--conf", conf, "-o", tmp_path / "x", "--similar")
+    fails("no column of similar jobs 'workdir'; did you mean 'work_dir'", *words, "workdir")
+    fails("--similar work_dir: no job of the accounting has one", *words, "name,work_dir")
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_machine_is_derived_from_jobs_without_a_description(tmp_path: Path):
     dump, _ = write(tmp_path, THREE)
     found = import_site([dump], tmp_path / "one", ImportChoices())

@@ -27,6 +27,7 @@ class Choices:
     clock: Clock  # reads dates
     mapping: Path | None = None  # file that says what the columns of a table mean
     nodes_field: int | None = None  # field of a log in SWF that holds the number of nodes
+    has_lines: bool = False  # whether to keep what the lines run that submitted jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class DumpFormat:
     help: str  # what it is
     matches: Callable[[str], bool]  # tells whether the first line that is not blank begins such a file
     read: Callable[[Path, Choices], Dump]  # reads it
+
+
+def _read_sacct(path: Path, choices: Choices) -> Dump:
+    return read_sacct(path, choices.clock, has_lines=choices.has_lines)
 
 
 def _read_lsf(path: Path, choices: Choices) -> Dump:
@@ -50,7 +55,7 @@ def _matches_nothing(first_line: str) -> bool:
 
 FORMATS: Mapping[str, DumpFormat] = MappingProxyType(
     {
-        "sacct": DumpFormat("sacct -P", is_sacct, lambda path, choices: read_sacct(path, choices.clock)),
+        "sacct": DumpFormat("sacct -P", is_sacct, _read_sacct),
         "slurm-jobcomp": DumpFormat(
             "Slurm's jobcomp/filetxt", is_jobcomp, lambda path, choices: read_jobcomp(path, choices.clock)
         ),

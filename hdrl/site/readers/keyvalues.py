@@ -77,6 +77,7 @@ def _jobcomp(values: Mapping[str, str], attempt: Attempt, clock: Clock) -> None:
     for column, key in (("account", "Account"), ("name", "Name"), ("qos", "QOS"), ("partition", "Partition")):
         attempt.name(column, values.get(key, ""))
     attempt.name("node_list", values.get("NodeList", "").replace("(null)", ""))
+    attempt.name("work_dir", values.get("WorkDir", ""))
 
 
 def read_pbs(path: Path, clock: Clock) -> Dump:

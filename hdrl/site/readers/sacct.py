@@ -20,7 +20,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
 from hdrl.site.records import UNKNOWN, AttemptState, Dump, Parsed, integers, new_names, unknown_records
-from hdrl.site.submitline import ask_text, component_line, options_of, read_submit_line
+from hdrl.site.submitline import ask_text, component_line, options_of, program_of, read_submit_line
 from hdrl.site.values import Clock
 
 FloatArray = NDArray[np.float64]
@@ -29,13 +29,14 @@ COLUMNS = (
     *("JobID", "JobIDRaw", "Cluster", "User", "Account", "JobName", "Partition", "QOS", "Submit", "Eligible", "Start"),
     *("End", "Elapsed", "ElapsedRaw", "Timelimit", "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocNodes"),
     *("NNodes", "ReqNodes", "ReqMem", "ReqTRES", "AllocTRES", "AllocGRES", "ReqGRES", "State", "NodeList"),
+    "WorkDir",
     "SubmitLine",
 )
 """The columns that are used; others are named on the page and left alone."""
 
 EXPORT = (
     "sacct -a -X -P -D -S DATE -o JobID,JobIDRaw,User,Account,JobName,Partition,QOS,Submit,Eligible,Start,End,"
-    "ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocNodes,ReqMem,ReqTRES,AllocTRES,State,NodeList,SubmitLine"
+    "ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocNodes,ReqMem,ReqTRES,AllocTRES,State,NodeList,WorkDir,SubmitLine"
 )
 """The command whose output holds most."""
 
@@ -116,13 +117,15 @@ def _delimiter(header: str) -> str | None:
     return before[1] if before else None
 
 
-def read_sacct(path: Path, clock: Clock) -> Dump:
+def read_sacct(path: Path, clock: Clock, *, has_lines: bool = False) -> Dump:
     """Read what ``sacct -P`` printed, in pieces.
 
     Parameters
     ----------
     path
         The file, packed by gzip or not.
+    has_lines
+        Whether to keep what submit lines run.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def read_sacct(path: Path, clock: Clock) -> Dump:
         delimiter = _delimiter(header)
         if delimiter is None:
             raise ReadError(path, f"has no column JobID in its first row; export it by {EXPORT}", line=max(number, 1))
-        table = _Table(path, header.replace('"', "").split(delimiter), clock, number)
+        table = _Table(path, header.replace('"', "").split(delimiter), clock, number, has_lines=has_lines)
         while lines := text.readlines(_CHUNK_CHARACTERS):
             table.add([line.rstrip("\r\n") for line in lines], delimiter)
     return table.dump()
@@ -148,7 +151,7 @@ def read_sacct(path: Path, clock: Clock) -> Dump:
 class _Table:
     """The columns of one file, filled piece by piece."""
 
-    def __init__(self, path: Path, header: Sequence[str], clock: Clock, line: int) -> None:
+    def __init__(self, path: Path, header: Sequence[str], clock: Clock, line: int, *, has_lines: bool) -> None:
         known = {name.lower(): name for name in COLUMNS}
         self._places: dict[str, int] = {}
         others = []
@@ -161,6 +164,7 @@ class _Table:
         self._path = path
         self._n_columns = len(header)
         self._clock = clock
+        self._has_lines = has_lines
         self._names = new_names()
         self._states = Parsed(state_of, AttemptState.DONE)
         self._parsed: dict[str, Parsed] = {}
@@ -320,6 +324,8 @@ class _Table:
             if after is not None:
                 records["after"][place], records["after_task"][place] = after
         records["asks"] = asks_column
+        if self._has_lines:
+            records["submit_line"] = self._names["submit_line"].numbers(map(program_of, lines), len(lines))
 
     def _first(self, columns: Mapping[str, list[str]], parsers: Mapping[str, Callable[[str], float]]) -> FloatArray:
         """Return the numbers of the first column of several that says one."""
@@ -369,6 +375,7 @@ _NAMES = {
     "partition": "Partition",
     "cluster": "Cluster",
     "node_list": "NodeList",
+    "work_dir": "WorkDir",
 }
 _DATES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 

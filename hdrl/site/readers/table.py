@@ -21,6 +21,7 @@ from hdrl.settings.batch.site_rules.values import ABSENT, duration_s
 from hdrl.site.readers.rows import UNREADABLE, Attempt, Attempts
 from hdrl.site.readers.sacct import state_of
 from hdrl.site.records import AttemptState, Dump
+from hdrl.site.submitline import program_of
 from hdrl.site.values import Clock
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -45,6 +46,8 @@ class Columns(Block):
     name: Text | None = None
     queue: Text | None = None
     partition: Text | None = None
+    work_dir: Text | None = None
+    submit_line: Text | None = None
 
 
 class TableMapping(Block):
@@ -161,8 +164,10 @@ class _Reader:
             ("name", columns.name),
             ("qos", columns.queue),
             ("partition", columns.partition),
+            ("work_dir", columns.work_dir),
         ):
             attempt.name(name, cell(title))
+        attempt.name("submit_line", program_of(cell(columns.submit_line)))
 
     def _number(self, text: str) -> int:
         """Return the number of a job: its id if that is one, else the next that no id has used."""

@@ -209,8 +209,8 @@ def read_pair(name: str) -> PolicyPair:
     asked = _OWN_NETWORK.fullmatch(name)
     if asked is not None:
         pair = read_pair(f"{asked['before']}@{LEARNED}{asked['after']}")
-        network = read_network(asked["file"]).numbers
-        return replace(pair, name=name, rule=replace(pair.rule, network=network))
+        network = read_network(asked["file"])
+        return replace(pair, name=name, rule=replace(pair.rule, network=network.numbers, by_name=network.by_name))
     choice, dash, core = name.partition("-")
     plain, tilde, more = choice.partition("~")
     plain, at, predictor = plain.partition("@")

@@ -134,8 +134,7 @@ def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 
     """
     history, judged = judged_jobs(workload, shares)
     run_s = np.maximum(history.run_s[judged], _SHORTEST_S)
-    has_names = history.name is not None and bool((history.name >= 0).any())
-    chosen = [name for name in EVALUATED if has_names or not PREDICTORS[name].by_name]
+    chosen = [name for name in EVALUATED if has_names(history) or not PREDICTORS[name].by_name]
     return [
         _evaluated(name, np.maximum(values[judged], _SHORTEST_S), run_s)
         for name, values in predictions_of(history, chosen).items()
@@ -165,6 +164,11 @@ def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHis
 def has_users(workload: Workload) -> bool:
     """Return whether a workload names the users of its jobs; without, predictions use requests and sizes alone."""
     return bool((workload.jobs["user"] >= 0).any())
+
+
+def has_names(history: LogHistory) -> bool:
+    """Return whether a log names its jobs, or what they execute."""
+    return history.name is not None and bool((history.name >= 0).any())
 
 
 def as_rows(evaluations: Sequence[Evaluation]) -> list[Mapping[str, float | str]]:

@@ -33,6 +33,7 @@ class RunTimeNetwork:
 
     numbers: tuple[float, ...]  # weights and biases in the order of `kernel.groups`
     trained_on: Mapping[str, float]  # name of each log that it was trained on, and up to which share of its jobs
+    by_name: bool = False  # whether it sees groups by the names of jobs, see `workload.history`
 
 
 class _File(BaseModel):
@@ -43,6 +44,7 @@ class _File(BaseModel):
     format: str
     layers: list[int]
     trained_on: dict[str, float]
+    by_name: bool = False
     numbers: list[float] = Field(min_length=N_NUMBERS, max_length=N_NUMBERS)
 
 
@@ -54,7 +56,7 @@ def read_network(path: str | Path) -> RunTimeNetwork:
     known = checked(_File, data, path, whole="its content")
     if not all(abs(number) <= LARGEST for number in known.numbers):
         raise ReadError(path, f"has a number that is not finite, or beyond {LARGEST:g}")
-    return RunTimeNetwork(tuple(known.numbers), known.trained_on)
+    return RunTimeNetwork(tuple(known.numbers), known.trained_on, known.by_name)
 
 
 def write_network(path: str | Path, network: RunTimeNetwork, *, force: bool = False) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
-from hdrl.base.errors import MissingExtra, OptionsError
+from hdrl.base.errors import MissingExtra, OptionsError, WorkloadError
 from hdrl.settings.batch.kernel.groups import LAYERS, SHORT_S
-from hdrl.settings.batch.predict.evaluation import judged_jobs, replayed
+from hdrl.settings.batch.predict.evaluation import has_names, judged_jobs, replayed
 from hdrl.settings.batch.predict.network import RunTimeNetwork
 from hdrl.settings.batch.workload.model import Workload
 
@@ -39,6 +39,7 @@ def train_network(
     shares: tuple[float, float] = (0.0, 0.6),
     *,
     seed: int = 0,
+    by_name: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> RunTimeNetwork:
     """Train a network on a part of several logs, each of which weighs the same.
@@ -54,13 +55,15 @@ def train_network(
         Which part of each, as shares of the jobs in the order of submission; all that ended before a job is known.
     seed
         Of the first weights and the order of jobs.
+    by_name
+        Whether the network sees groups by the names of jobs, as ``geo_name`` does.
     progress
         Called with the numbers of finished and of all epochs.
 
     Raises
     ------
     WorkloadError
-        If there is no log behind a workload, or it does not tell when jobs started.
+        If there is no log behind a workload, or it does not tell when jobs started, or what they are called.
     OptionsError
         If two logs have one name, or a part is empty.
     MissingExtra
@@ -73,17 +76,19 @@ def train_network(
     names = [workload.name for workload in workloads]
     if len(set(names)) < len(names):
         raise OptionsError(f"{max(names, key=names.count)} is named twice, expected different logs")
-    lessons = [_lessons(workload, shares) for workload in workloads]
+    lessons = [_lessons(workload, shares, by_name=by_name) for workload in workloads]
     with torch_threads(1):  # more of them find other last bits
         numbers = _fit(lessons, seed, progress)
-    return RunTimeNetwork(numbers, dict.fromkeys(names, float(shares[1])))
+    return RunTimeNetwork(numbers, dict.fromkeys(names, float(shares[1])), by_name)
 
 
-def _lessons(workload: Workload, shares: tuple[float, float]) -> _Lessons:
+def _lessons(workload: Workload, shares: tuple[float, float], *, by_name: bool) -> _Lessons:
     history, judged = judged_jobs(workload, shares)
     if len(judged) == 0:
         raise OptionsError(f"{workload.name}: no job lies in the part {shares[0]:g}:{shares[1]:g}")
-    _, seen = replayed(history)
+    if by_name and not has_names(history):
+        raise WorkloadError(f"{workload.name}: names no jobs (field 14), so a network cannot see groups by name")
+    _, seen = replayed(history, by_name=by_name)
     run_s = np.maximum(history.run_s[judged], SHORTEST_S)
     requested_s = np.maximum(history.requested_time_s[judged], SHORTEST_S)
     ratio = np.minimum(elementary.log(run_s / requested_s), 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hdrl.settings.pipelines.loads.covers import demand_us, latency_us
 from hdrl.settings.pipelines.loads.load import WHOLE, PipelineLoad
-from hdrl.settings.pipelines.loads.pipeline import NEVER
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
 from hdrl.settings.pipelines.machine import Units
 
 MAX_TESTED = 2_000_000
@@ -21,6 +21,9 @@ MAX_TESTED = 2_000_000
 MAX_BOUNDED = 1000
 """How many instances the demand bound looks at together; longer loads are cut into stretches."""
 
+
+MAX_COVERED = 12
+"""Kernels of a pipeline whose cheapest ways to be cut into groups the search looks at; with more, it bounds them."""
 
 MAX_SEARCHED, MAX_NODES = 12, 20_000
 """The search for the fewest misses of a simulation: how many kernels and schedules it takes at most."""
@@ -170,108 +173,199 @@ class Fewest:
         return self.at_least == self.at_most
 
 
-def fewest_misses(machine: Units, load: PipelineLoad, *, max_nodes: int = 200_000) -> Fewest:
+def fewest_misses(
+    machine: Units, load: PipelineLoad, *, max_nodes: int = 200_000, at_most: int | None = None
+) -> Fewest:
     """Search for the schedule of a small load that misses the fewest deadlines, with full knowledge.
 
-    Kernels and groups are appended to units in the order of their starts, each as early as it can start there; some
-    schedule made like that is among the best, since starting earlier never makes anything late. Instances that will be
-    late are left out: they can run after everything else. At most ``max_nodes`` partial schedules are tried.
+    For 0, 1, 2, ... misses, the search looks for a schedule with no more. Kernels and groups are appended to units in
+    the order of their starts, each as early as it can start there; some schedule made like that is among the best,
+    since starting earlier never makes anything late. Instances that will be late are not begun: they can run after
+    everything else.
+
+    Parameters
+    ----------
+    max_nodes
+        How many partial schedules are tried at most.
+    at_most
+        Misses of a known schedule; ``None``: none is known.
     """
     search = _Exact(machine, load, max_nodes)
-    floor = unavoidable_misses(machine, load)
-    search.floor = floor
-    search.go(0)
-    return Fewest(search.best if search.n_nodes <= max_nodes or search.best == floor else floor, search.best)
+    best = load.n_items if at_most is None else at_most
+    for n_misses in range(unavoidable_misses(machine, load), best):
+        found = search.is_possible(n_misses)
+        if search.n_nodes > max_nodes:
+            return Fewest(n_misses, best)
+        if found:
+            return Fewest(n_misses, n_misses)
+    return Fewest(best, best)
+
+
+_ENDLESS = 1 << 60
+"""A time beyond all deadlines, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A kernel or a group of a pipeline; sets of kernels are bit masks."""
+
+    members: int
+    kernels: tuple[int, ...]
+    before: tuple[int, ...]  # kernels outside it that must have ended
+    needs: int  # the same as a mask
+    times_us: tuple[int, ...]  # on each unit; `_ENDLESS` where it cannot run
 
 
 class _Exact:
     """Depth first search over orders of starts."""
 
     def __init__(self, machine: Units, load: PipelineLoad, max_nodes: int) -> None:
-        self.machine, self.load, self.max_nodes = machine, load, max_nodes
+        self.max_nodes, self.n_nodes = max_nodes, 0
         table = load.instances
-        self.due = (table["deadline_us"] + table["tolerance_us"]).tolist()
-        self.pipelines = [load.pipelines[number] for number in table["pipeline"].tolist()]
-        self.releases = table["release_us"].tolist()
-        self.shares: list[int] = load.shares().tolist()
-        self.first: list[int] = load.first_kernels.tolist()
-        self.n = load.n_items
-        kinds = tuple(sorted(set(machine.kinds)))
-        self.left = [latency_us(one, kinds) if load.times.low == 1.0 else 0 for one in self.pipelines]
-        self.ends: dict[tuple[int, int], int] = {}
-        self.free = [0] * machine.n_units
-        self.dropped = [False] * self.n
-        self.n_done = [0] * self.n
-        self.best, self.floor, self.n_nodes = self.n, 0, 0
-        self.seen: dict[tuple[object, ...], int] = {}
+        self._due = (table["deadline_us"] + table["tolerance_us"]).tolist()
+        self._by_due = np.argsort(self._due, kind="stable").tolist()
+        self._releases = table["release_us"].tolist()
+        self._pipelines = [load.pipelines[number] for number in table["pipeline"].tolist()]
+        shares, first = load.shares().tolist(), load.first_kernels.tolist()
+        self._steps = [
+            _steps_of(one, machine, shares[first[i] : first[i] + len(one.kernels)])
+            for i, one in enumerate(self._pipelines)
+        ]
+        self._least = [_least_us(one, steps) for one, steps in zip(self._pipelines, self._steps, strict=True)]
+        # What is left of an instance costs the same in all of its pipeline where kernels take their worst-case times.
+        is_worst = load.times.low == 1.0
+        self._alike = table["pipeline"].tolist() if is_worst else list(range(load.n_items))
+        self._demands: dict[tuple[int, int], int] = {}
+        self._whole = [(1 << len(one.kernels)) - 1 for one in self._pipelines]
+        self._free = [0] * machine.n_units
 
-    def go(self, n_late: int, after: tuple[int, int] = (0, -1)) -> None:
+    def is_possible(self, n_misses: int) -> bool:
+        """Return whether a schedule misses no more deadlines; ``n_nodes`` says whether the search came to its end."""
+        self._n_misses = n_misses
+        self._done = [0] * len(self._pipelines)
+        self._ends: list[dict[int, int]] = [{} for _ in self._pipelines]
+        self._seen: set[tuple[object, ...]] = set()
+        return self._go((0, -1))
+
+    def _go(self, after: tuple[int, int]) -> bool:
         """Search on from a partial schedule whose last start was at a date on a unit."""
         self.n_nodes += 1
-        if n_late >= self.best or self.n_nodes > self.max_nodes or self.best == self.floor:
-            return
-        open_ = [i for i in range(self.n) if not self.dropped[i] and self.n_done[i] < len(self.pipelines[i].kernels)]
-        if not open_:
-            self.best = n_late
-            return
-        if n_late + self._n_lost(open_) >= self.best:
-            return
-        key = (tuple(self.free), after, tuple(sorted(self.ends.items())), tuple(self.dropped))
-        if self.seen.get(key, self.n + 1) <= n_late:
-            return
-        self.seen[key] = n_late
-        for start, unit, end, instance, members in self._moves(open_, after):
-            self._put(instance, members, unit, end, n_late, (start, unit))
-        # Or one of the instances is given up. Only whole ones, in their order, so that each set is tried once.
-        last = max((i for i in range(self.n) if self.dropped[i]), default=-1)
-        for instance in open_:
-            if self.n_done[instance] == 0 and instance > last:
-                self.dropped[instance] = True
-                self.go(n_late + 1, after)
-                self.dropped[instance] = False
+        if self.n_nodes > self.max_nodes:
+            return False
+        now = after[0]
+        free = [max(one, now) for one in self._free]
+        open_ = [i for i in self._by_due if self._done[i] != self._whole[i]]
+        late = [i for i in open_ if self._earliest_end(i, min(free)) > self._due[i]]
+        if len(late) > self._n_misses or any(self._done[i] for i in late):
+            return False
+        open_ = [i for i in open_ if i not in late]
+        if not any(self._done[i] for i in open_) and len(late) + len(open_) <= self._n_misses:
+            return True
+        if len(late) + self._n_dropped(open_, free) > self._n_misses:
+            return False
+        # What ended before the last start makes no difference any more.
+        ends = tuple(tuple(sorted(one for one in ends.items() if one[1] >= now)) for ends in self._ends)
+        key = (after, tuple(max(one, now - 1) for one in self._free), tuple(self._done), ends)
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        return any(self._put(*move) for move in self._moves(open_, after))
 
-    def _n_lost(self, open_: list[int]) -> int:
-        """Return how many instances that were not begun cannot end in time any more."""
-        earliest = min(self.free)
-        return sum(self.n_done[i] == 0 and max(self.releases[i], earliest) + self.left[i] > self.due[i] for i in open_)
+    def _earliest_end(self, instance: int, from_us: int) -> int:
+        """Return a date before which an instance cannot end if nothing starts before a date."""
+        pipeline, done, ends = self._pipelines[instance], self._done[instance], self._ends[instance]
+        begin_us = max(self._releases[instance], from_us)
+        reached = dict(ends)
+        for kernel in pipeline.order:
+            if not done >> kernel & 1:
+                ready_us = max((reached[before] for before in pipeline.predecessors[kernel]), default=0)
+                reached[kernel] = max(begin_us, ready_us) + self._least[instance][kernel]
+        return max(reached.values())
 
-    def _moves(self, open_: list[int], after: tuple[int, int]) -> list[tuple[int, int, int, int, tuple[int, ...]]]:
-        """Return what can start next, the earliest first."""
+    def _n_dropped(self, open_: Sequence[int], free: Sequence[int]) -> float:
+        """Return how many instances that were not begun do not fit before their deadlines, the largest first.
+
+        Moore and Hodgson's rule, as if all were released and could be split among the units.
+        """
+        kept: list[int] = []
+        total, n_dropped = 0, 0
+        for i in open_:
+            demand = self._demand(i, self._done[i])
+            total += demand
+            if not self._done[i]:
+                heapq.heappush(kept, -demand)
+            room = sum(self._due[i] - one for one in free if one < self._due[i])
+            while total > room:
+                if not kept:
+                    return math.inf
+                total += heapq.heappop(kept)
+                n_dropped += 1
+        return n_dropped
+
+    def _demand(self, instance: int, done: int) -> int:
+        """Return the least time that units must spend on the kernels of an instance that are not done."""
+        key = (self._alike[instance], done)
+        if key not in self._demands:
+            left = self._whole[instance] & ~done
+            if len(self._pipelines[instance].kernels) > MAX_COVERED:
+                least = self._least[instance]
+                self._demands[key] = sum(one for kernel, one in enumerate(least) if left >> kernel & 1)
+            else:
+                first = left & -left  # some step must hold it
+                fitting = [one for one in self._steps[instance] if one.members & first and not one.members & done]
+                prices = [min(one.times_us) + self._demand(instance, done | one.members) for one in fitting]
+                self._demands[key] = min(prices, default=_ENDLESS) if left else 0
+        return self._demands[key]
+
+    def _moves(self, open_: Sequence[int], after: tuple[int, int]) -> list[tuple[int, int, int, int, _Step]]:
+        """Return what can start next, the most urgent first: instance, unit, start, end and step."""
         moves = []
-        for instance in open_:
-            pipeline = self.pipelines[instance]
-            for option, group in enumerate(pipeline.options):
-                if any((instance, k) in self.ends for k in group.kernels):
+        for i in open_:
+            done, ends = self._done[i], self._ends[i]
+            for number, step in enumerate(self._steps[i]):
+                if step.members & done or step.needs & ~done:
                     continue
-                inside = set(group.kernels)
-                before = {b for k in group.kernels for b in pipeline.predecessors[k]} - inside
-                if any((instance, b) not in self.ends for b in before):
-                    continue
-                ready = max([self.releases[instance], *(self.ends[instance, b] for b in before)])
-                for unit, (kind, ecu) in enumerate(zip(self.machine.kinds, self.machine.ecus, strict=True)):
-                    worst = pipeline.options[option].times_us[kind]
-                    if worst == NEVER or pipeline.ecu not in (-1, ecu):
-                        continue
-                    start = max(ready, self.free[unit])
-                    end = start + self._true_us(instance, group.kernels, worst)
-                    if (start, unit) > after and end <= self.due[instance]:
-                        moves.append((start, unit, end, instance, group.kernels))
-        return sorted(moves)
+                ready_us = max([self._releases[i], *(ends[one] for one in step.before)])
+                for unit, time_us in enumerate(step.times_us):
+                    start_us = max(ready_us, self._free[unit])
+                    if (start_us, unit) > after and start_us + time_us <= self._due[i]:
+                        moves.append((self._due[i], start_us + time_us, start_us, unit, i, number))
+        return [(i, unit, start, end, self._steps[i][number]) for _, end, start, unit, i, number in sorted(moves)]
 
-    def _true_us(self, instance: int, members: tuple[int, ...], worst: int) -> int:
-        total = sum(self.shares[self.first[instance] + k] for k in members)
-        return -(-worst * total // (WHOLE * len(members)))
+    def _put(self, instance: int, unit: int, start_us: int, end_us: int, step: _Step) -> bool:
+        """Search on with one more start."""
+        before = self._free[unit]
+        self._free[unit] = end_us
+        self._done[instance] |= step.members
+        self._ends[instance].update(dict.fromkeys(step.kernels, end_us))
+        found = self._go((start_us, unit))
+        for kernel in step.kernels:
+            del self._ends[instance][kernel]
+        self._done[instance] &= ~step.members
+        self._free[unit] = before
+        return found
 
-    def _put(
-        self, instance: int, members: tuple[int, ...], unit: int, end: int, n_late: int, start: tuple[int, int]
-    ) -> None:
-        before = self.free[unit]
-        self.free[unit] = end
-        self.n_done[instance] += len(members)
-        for k in members:
-            self.ends[instance, k] = end
-        self.go(n_late, start)
-        for k in members:
-            del self.ends[instance, k]
-        self.n_done[instance] -= len(members)
-        self.free[unit] = before
+
+def _steps_of(pipeline: Pipeline, machine: Units, shares: Sequence[int]) -> list[_Step]:
+    """Return the kernels and groups of an instance with their true times on units, given the shares of its kernels."""
+    steps = []
+    for option in pipeline.options:
+        members = sum(1 << kernel for kernel in option.kernels)
+        before = sorted({one for kernel in option.kernels for one in pipeline.predecessors[kernel]} - {*option.kernels})
+        share = sum(shares[kernel] for kernel in option.kernels)
+        times_us = []
+        for kind, ecu in zip(machine.kinds, machine.ecus, strict=True):
+            worst_us = option.times_us[kind]
+            can_run = worst_us != NEVER and pipeline.ecu in (-1, ecu)
+            times_us.append(-(-worst_us * share // (WHOLE * len(option.kernels))) if can_run else _ENDLESS)
+        needs = sum(1 << one for one in before)
+        steps.append(_Step(members, option.kernels, tuple(before), needs, tuple(times_us)))
+    return steps
+
+
+def _least_us(pipeline: Pipeline, steps: Sequence[_Step]) -> list[int]:
+    """Return the smallest share of a step that each kernel takes."""
+    return [
+        min(min(one.times_us) // len(one.kernels) for one in steps if one.members >> kernel & 1)
+        for kernel in range(len(pipeline.kernels))
+    ]

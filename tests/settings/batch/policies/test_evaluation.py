@@ -155,6 +155,35 @@ def test_a_network_learns_from_logs_and_orders_jobs(tmp_path: Path):
     assert not logs_known_to("sjf+easy@geo")
 
 
+def test_a_network_sees_the_names_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Users name two programs, one of which is short, and ask for an hour."""
+    pytest.importorskip("torch", reason="needs torch (the extra learn)")
+    monkeypatch.setattr("hdrl.settings.batch.predict.training.N_EPOCHS", 10)
+    log, run = swf(200), CliRunner().invoke
+    log.rows["executable"] = np.random.default_rng(0).integers(0, 2, 200)
+    log.rows["run_s"] = np.where(log.rows["executable"] == 0, 60, 3000)
+    log.rows["submit_s"], log.rows["wait_s"] = np.arange(200) * 4000.0, 0
+    write_swf(log, tmp_path / "log.swf")
+    out = tmp_path / "network.json"
+    told = run(cli, ["predict", "train", str(tmp_path / "log.swf"), "-o", str(out), "--names"])
+    assert told.exit_code == 0, told.output
+    network, history = (
+        read_network(out),
+        read_workload(str(tmp_path / "log.swf"), read_platform("homogeneous:1")).history,
+    )
+    assert network.by_name
+    assert read_pair(f"sjf+easy@{out}").rule.by_name
+    seen = replayed(history, by_name=True)[1]
+    by_network_s = 3600 * np.exp(answers(network.numbers, seen)[:, 0])
+    by_request_s = predictions_of(history, ["geo"])["geo"]
+    off, off_by_request = (np.abs(np.log(one / history.run_s))[-60:].mean() for one in (by_network_s, by_request_s))
+    assert off < 0.3 < 1.0 < off_by_request
+    log.rows["executable"] = -1
+    write_swf(log, tmp_path / "nameless.swf")
+    refused = run(cli, ["predict", "train", str(tmp_path / "nameless.swf"), "-o", str(tmp_path / "x"), "--names"])
+    assert (refused.exit_code, "nameless: names no jobs (field 14)" in refused.stderr) == (2, True)
+
+
 def test_a_network_is_looked_for_where_the_sweep_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As models and Python files are; what is written tells no places, and is run again from anywhere."""
     asked = {

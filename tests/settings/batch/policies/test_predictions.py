@@ -13,6 +13,7 @@ from hdrl.settings.batch.policies import is_clairvoyant
 from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
 from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair, with_true_times
 from hdrl.settings.batch.predict.evaluation import evaluate_predictors
+from hdrl.settings.batch.predict.network import shipped_network, write_network
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import past_of
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog
@@ -112,9 +113,11 @@ def test_a_window_knows_what_had_ended_before_it():
     )
 
 
-@pytest.mark.parametrize("predictor", ["geo", "geo_name"])
-def test_no_prediction_knows_a_job_that_has_not_ended(predictor):
+@pytest.mark.parametrize("predictor", ["geo", "geo_name", "network.json"])
+def test_no_prediction_knows_a_job_that_has_not_ended(predictor, tmp_path, monkeypatch):
     """Longer run times of what has not ended change nothing before the first of them would have ended."""
+    write_network(tmp_path / "network.json", replace(shipped_network(), by_name=True))
+    monkeypatch.chdir(tmp_path)
     platform = machine()
     policy = f"sjf+easy_sjbf@{predictor}"
     before = log(3, n_jobs=80)
