@@ -1,0 +1,87 @@
+"""What is written of a run of a real Slurm: the submissions and the events, as `hdrl.slurm.recorded` reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.base.files import atomic_write, write_json
+from hdrl.slurm.cluster import RunOutcome, Submission, together
+from hdrl.slurm.wishes import KINDS, LASTING, Event
+
+FOLDER = "slurm"
+"""The folder within a run folder with what was recorded."""
+
+JOBS, CONF, EVENTS = "jobs.json", "slurm.conf", "events.json"
+"""Its files with the submissions, the configuration, and what users and administrators did."""
+
+
+def write_run(
+    folder: Path,
+    about: Mapping[str, Any],
+    jobs: Sequence[Submission],
+    events: Sequence[Event],
+    outcome: RunOutcome,
+    conf: str,
+) -> None:
+    """Write what was submitted, and what users and administrators did.
+
+    Parameters
+    ----------
+    about
+        What else is said of the run.
+    conf
+        The text of ``slurm.conf`` without folders of this host.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    with atomic_write(folder / CONF) as out:
+        out.write(conf)
+    # The tasks of an array are recorded together, all other jobs one by one.
+    recorded = [
+        part
+        for positions in together(jobs)
+        for part in ([positions] if jobs[positions[0]].wishes.first is not None else [[one] for one in positions])
+    ]
+    entry_of = {position: entry for entry, positions in enumerate(recorded) for position in positions}
+    task_of = {position: task for positions in recorded for task, position in enumerate(positions)}
+
+    def name_of(number: int) -> str:
+        return f"{entry_of[number]}" + (f"_{task_of[number]}" if jobs[number].wishes.first is not None else "")
+
+    happened = [
+        {"kind": one.kind, "at": one.at_s if one.job is None else at_s}
+        | ({} if one.job is None else {"job": entry_of[one.job]})
+        | ({"nodes": ",".join(one.nodes), "duration_min": (one.until_s - one.at_s) / 60} if one.nodes else {})
+        for one, at_s in zip(events, outcome.happened, strict=True)
+        if math.isfinite(at_s) and (one.job is not None or one.kind in LASTING)
+    ]
+    if happened:
+        write_json(folder / EVENTS, happened)
+    rows = []
+    for positions in recorded:
+        job = jobs[positions[0]]
+        after = (
+            f"{KINDS[kind]}:{name_of(on)}" + (f"+{minutes}" * (minutes > 0)) for kind, on, minutes in job.wishes.after
+        )
+        row: dict[str, Any] = {
+            "id": outcome.keys[positions[0]][0],
+            "partition": ",".join(job.partitions),
+            "nice": job.nice,
+            "account": job.account,
+            "qos": job.qos,
+            "array": len(positions) if job.wishes.first is not None else None,
+            "after": ",".join(after),
+            **job.wishes.recorded,
+        }
+        row = {name: value for name, value in row.items() if value}
+        row |= {"het": entry_of[job.first]} if job.first is not None else {}
+        asked = {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min}
+        rows.append(asked | row)
+    run = {"t0": outcome.epoch_s, "late_s": outcome.late_s, "end_s": outcome.end_s, "version": outcome.version}
+    write_json(folder / JOBS, {**about, **run, "jobs": rows})
