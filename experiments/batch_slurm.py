@@ -182,7 +182,7 @@ def _add_wishes(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.r
         if "array" in chosen:
             chosen["partitions"] = cells[place]["partitions"]
             rows["processors"][place] = rows["requested_processors"][place] = min(8, rows["processors"][place])
-            for column in ("submit_s", "requested_s", "processors", "requested_processors"):
+            for column in ("submit_s", "requested_s", "processors", "requested_processors", "user"):
                 rows[column][tasks] = rows[column][place]
         for cell in cells[tasks]:
             cell |= chosen

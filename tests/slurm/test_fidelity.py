@@ -93,7 +93,7 @@ def test_the_command(tmp_path: Path) -> None:
         ),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "gpus": 1}] * 2}, "gpus"),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "partition": "mian"}] * 2}, "did you mean 'main'"),
-        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "array": 2}] * 2}, "has 3 tasks of array 1, expected 2"),
+        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "array": 2}] * 2}, "has 0 tasks of array 1, expected 2"),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "hold_s": 9}] * 2}, "has no release of job 0"),
         ({"t0": "soon"}, "t0"),
     ],
