@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import shutil
 import socket
@@ -159,7 +158,8 @@ class RunOutcome:
         For each job, in the order of the submissions, the number that sbatch gave and the number of a task in its
         array, as `hdrl.slurm.jobcomp.Completion.key`.
     happened
-        When each event happened, in seconds after date 0, in the order in which they were given; NaN: never.
+        When each event happened, or would have happened after the last job, in seconds after date 0, in the order in
+        which they were given.
     cpus
         How many cores each job had on each node, by the number of its submission.
     epoch_s
@@ -325,7 +325,7 @@ class SlurmCluster(Closing):
         return RunOutcome(
             completions=read_jobcomp(self._folder / "jobcomp.txt"),
             keys=[(number, tasks.get(k, -1)) for k, number in enumerate(over["ids"])],
-            happened=[over["happened"].get(str(number), math.nan) for number in range(len(self._events))],
+            happened=[over["happened"].get(str(number), one.at_s) for number, one in enumerate(self._events)],
             cpus={int(path.name): _cpus(path.read_text()) for path in (self._folder / "ran").iterdir()},
             epoch_s=epoch_s,
             end_s=over["end_s"],
@@ -396,8 +396,7 @@ class SlurmCluster(Closing):
                 for positions in together(jobs)
             ],
             "events": [
-                {"at": one.at_s, "until": one.until_s if one.ends else one.at_s, "job": one.job, "command": one.command}
-                for one in self._events
+                {"at": one.at_s, "until": one.until_s, "job": one.job, "command": one.command} for one in self._events
             ],
         }
         (folder / "plan.json").write_text(json.dumps(plan))

@@ -70,7 +70,7 @@ class Driver:
         self._reported_s = -math.inf
         self._changed_s = time.time()
         self._seen = (-1, -1, -1)
-        self._is_running = False
+        self._asked_s = -math.inf
         self._late_s = 0.0
         self._epoch_s = 0.0
 
@@ -106,12 +106,16 @@ class Driver:
         return sorted([*events, *submissions], key=lambda one: one[:2])
 
     def _is_over(self) -> bool:
-        """Return whether all jobs have ended, or none is left of an array of which some tasks never started."""
+        """Return whether all jobs have ended."""
         if len(self._ids) < self._n_jobs:
             return False
         if self._seen[2] >= self._n_jobs:
             return True
-        if self._is_running or self._output("squeue", "-h", "-o", "%i").strip():
+        # One line is about all tasks of an array that never started, so that lines do not tell when an array has ended.
+        if not any(job["is_array"] for job in self._jobs) or time.time() < self._asked_s + self._plan["speed"]:
+            return False
+        self._asked_s = time.time()
+        if self._output("squeue", "-h", "-o", "%i").strip():
             return False
         self._watch(self._pause_s())  # what has left the queue may not have been noted yet
         return True
@@ -264,11 +268,10 @@ class Driver:
         started = sum(1 for _ in (self._folder / "ran").iterdir())
         n_ended, n_never_started = self._n_ended()
         seen = (len(self._ids), started, n_ended)
-        self._is_running = started > n_ended - n_never_started
         if seen != self._seen:
             self._seen, self._changed_s = seen, now_s
         self._report("progress", now_s=now_s - self._epoch_s, submitted=seen[0], started=seen[1], ended=seen[2])
-        longest_s = self._longest_s if self._is_running else 0.0
+        longest_s = self._longest_s if started > n_ended - n_never_started else 0.0
         if now_s > max(self._changed_s + longest_s, self._until_s) + self._plan["timeout_s"]:
             why = " ".join(self._output("squeue", "-h", "-t", "PD", "-o", "%i:%r").split()[:3]) or "none is pending"
             raise Failed(

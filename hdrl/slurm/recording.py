@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hdrl.base.files import atomic_write, write_json
 from hdrl.slurm.cluster import RunOutcome, Submission, together
-from hdrl.slurm.wishes import KINDS, LASTING, Event
+from hdrl.slurm.wishes import KINDS, Event
 
 FOLDER = "slurm"
 """The folder within a run folder with what was recorded."""
@@ -54,15 +53,15 @@ def write_run(
     def name_of(number: int) -> str:
         return f"{entry_of[number]}" + (f"_{task_of[number]}" if jobs[number].wishes.first is not None else "")
 
-    happened = [
-        {"kind": one.kind, "at": one.at_s if one.job is None else at_s}
+    done = [
+        {"kind": one.kind, "at": one.span_s[0] if one.span_s is not None else happened_s}
         | ({} if one.job is None else {"job": entry_of[one.job]})
-        | ({"nodes": ",".join(one.nodes), "duration_min": (one.until_s - one.at_s) / 60} if one.nodes else {})
-        for one, at_s in zip(events, outcome.happened, strict=True)
-        if math.isfinite(at_s) and (one.job is not None or one.kind in LASTING)
+        | ({} if one.span_s is None else _lasts(one.nodes, one.span_s))
+        for one, happened_s in zip(events, outcome.happened, strict=True)
+        if one.job is not None or one.span_s is not None
     ]
-    if happened:
-        write_json(folder / EVENTS, happened)
+    if done:
+        write_json(folder / EVENTS, done)
     rows = []
     for positions in recorded:
         job = jobs[positions[0]]
@@ -85,3 +84,7 @@ def write_run(
         rows.append(asked | row)
     run = {"t0": outcome.epoch_s, "late_s": outcome.late_s, "end_s": outcome.end_s, "version": outcome.version}
     write_json(folder / JOBS, {**about, **run, "jobs": rows})
+
+
+def _lasts(nodes: Sequence[str], span_s: tuple[float, float]) -> dict[str, Any]:
+    return {"nodes": ",".join(nodes), "duration_min": (span_s[1] - span_s[0]) / 60}

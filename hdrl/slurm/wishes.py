@@ -33,7 +33,7 @@ Dependency = tuple[DependencyKind, int, int]
 """The kind, the submission that it is on, and minutes after that."""
 
 LASTING = ("reservation", "failure", "drain")
-"""Events that last until a date."""
+"""Events of nodes that last until a date."""
 
 _LONGEST_S = 10 * 365 * 86400.0
 """How long what has no end lasts."""
@@ -99,8 +99,8 @@ class Event:
         The submission that it is about.
     nodes
         The nodes of Slurm that it is about.
-    until_s
-        Until when it lasts, in seconds after date 0.
+    span_s
+        From when until when it lasts, in seconds after date 0; reservations are known long before.
     """
 
     at_s: float
@@ -108,12 +108,12 @@ class Event:
     command: tuple[str, ...]
     job: int | None = None
     nodes: tuple[str, ...] = ()
-    until_s: float = 0.0
+    span_s: tuple[float, float] | None = None
 
     @property
-    def ends(self) -> bool:
-        """Whether it ends by itself, within the time of a run."""
-        return self.until_s < _LONGEST_S
+    def until_s(self) -> float:
+        """Until when jobs may wait for it to end, in seconds after date 0: not at all, if it has no end."""
+        return self.at_s if self.span_s is None or self.span_s[1] >= _LONGEST_S else self.span_s[1]
 
 
 def wishes_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDArray[np.int64]) -> list[Wishes]:
@@ -262,7 +262,7 @@ def events_of(
                 *(f"starttime={{date[{int(begin_s)}]}}", f"endtime={{date[{math.ceil(over_s)}]}}"),
                 *(f"user={user}", "flags=maint,ignore_jobs"),
             )
-            found.append(Event(begin_s, "reservation", words, nodes=nodes, until_s=over_s))
+            found.append(Event(0.0, "reservation", words, nodes=nodes, span_s=(begin_s, over_s)))
     found += _outages(rules, asked.origin_s, machine)
     jobs, submit_s = asked.jobs[order], workload.jobs["submit_s"][order]
     for number, job in enumerate(jobs):
@@ -289,6 +289,7 @@ def _outages(rules: SiteRules, origin_s: float, machine: SlurmMachine) -> list[E
             continue
         kind, state = ("drain", "drain") if is_drain else ("failure", "down")
         words = ("scontrol", "update", f"nodename={','.join(names)}")
-        found.append(Event(begin_s, kind, (*words, f"state={state}", "reason=hdrl"), None, tuple(names), over_s))
+        down = (*words, f"state={state}", "reason=hdrl")
+        found.append(Event(begin_s, kind, down, nodes=tuple(names), span_s=(begin_s, over_s)))
         found.append(Event(over_s, "resume", (*words, "state=resume")))
     return found

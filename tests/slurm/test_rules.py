@@ -235,4 +235,12 @@ def test_what_users_and_administrators_do() -> None:
         (1.0, "cancel", ("scancel", "{id[1]}")),
     ]
     assert found[0].nodes == (names[2],)
-    assert [one.ends for one in found[:4]] == [True, True, True, False]
+    assert [one.span_s for one in found[:3]] == [(0.0, 200.0), (50.0, 110.0), None]
+    assert [one.until_s for one in found[:4]] == [200.0, 110.0, 110.0, 0.0]
+    later = site_platform(reservations=window(1100.0, 1200.0), reservation_nodes=ONLY_THIRD).site
+    assert later is not None
+    (one,) = events_of(
+        later, SiteJobs(jobs=undemanding_jobs(3), origin_s=1000.0), machine, workload, np.arange(3), "ann"
+    )
+    # It is known from the beginning on, so that no job starts that would still run then.
+    assert (one.at_s, one.span_s, one.command[-4]) == (0.0, (100.0, 200.0), "starttime={date[100]}")
