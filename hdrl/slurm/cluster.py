@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ COMMANDS = ("slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "sq
 
 BEGIN = "2026-01-01 00:00:00"
 """When the clock begins, in UTC."""
+
+_CYCLE = re.compile(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+)\] sched/backfill: _attempt_backfill: beginning", re.MULTILINE)
 
 _LOOK_EVERY_S = 0.1
 _GRACE_S = 5.0
@@ -160,6 +164,8 @@ class RunOutcome:
     happened
         When each event happened, or would have happened after the last job, in seconds after date 0, in the order in
         which they were given.
+    cycles_s
+        When the backfill cycles began, in seconds after date 0.
     cpus
         How many cores each job had on each node, by the number of its submission.
     epoch_s
@@ -177,6 +183,7 @@ class RunOutcome:
     completions: list[Completion]
     keys: list[tuple[int, int]]
     happened: list[float]
+    cycles_s: list[float]
     cpus: dict[int, dict[str, int]]
     epoch_s: float
     end_s: float
@@ -326,6 +333,7 @@ class SlurmCluster(Closing):
             completions=read_jobcomp(self._folder / "jobcomp.txt"),
             keys=[(number, tasks.get(k, -1)) for k, number in enumerate(over["ids"])],
             happened=[over["happened"].get(str(number), one.at_s) for number, one in enumerate(self._events)],
+            cycles_s=_cycles_s((self._folder / "log" / "slurmctld.log").read_text(errors="replace"), epoch_s),
             cpus={int(path.name): _cpus(path.read_text()) for path in (self._folder / "ran").iterdir()},
             epoch_s=epoch_s,
             end_s=over["end_s"],
@@ -516,6 +524,12 @@ def _free_ports(number: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [int(one.getsockname()[1]) for one in sockets]
+
+
+def _cycles_s(log: str, epoch_s: float) -> list[float]:
+    """Return when backfill cycles began, as the log of slurmctld says, in seconds after date 0."""
+    dates = (datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp() for date in _CYCLE.findall(log))
+    return [round(date - epoch_s, 3) for date in dates if date >= epoch_s]
 
 
 def _cpus(text: str) -> dict[str, int]:

@@ -38,6 +38,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/%n.log
+DebugFlags=Backfill
 JobCompLoc={folder}/jobcomp.txt
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -69,6 +70,14 @@ UnkillableStepTimeout=3600
 
 ONE_PARTITION = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO",)
 """The partition of a machine without the rules of a site."""
+
+_COMPUTING_TIMES = {
+    "build_queue_timeout": (2_000_000, 2**31 - 1),
+    "max_sched_time": (2, 3600),
+    "bf_yield_interval": (2_000_000, 10_000_000),
+    "bf_max_time": (30, 3600),
+}
+"""Words of SchedulerParameters for how long Slurm may compute: their defaults, and the most that it takes."""
 
 _MOST_AGE_S = 10**8
 """How long jobs are remembered after their end where that must be for ever, in seconds."""
@@ -166,7 +175,24 @@ def slurm_conf(
             machine.nodes, ports[1 : 1 + len(machine.nodes)], of_nodes or [""] * len(machine.nodes), strict=True
         )
     ]
-    return head + "\n".join([*scheduling, *nodes, *partitions]) + "\n"
+    return head + "\n".join([*_with_time_to_compute(scheduling, speed), *nodes, *partitions]) + "\n"
+
+
+def _with_time_to_compute(scheduling: Sequence[str], speed: float) -> list[str]:
+    """Return lines about scheduling that let Slurm compute as long as it could under a clock that is not faster.
+
+    Else a pass of the scheduler is given up when the host stops it for some hundredths of a second.
+    """
+    key = "SchedulerParameters="
+    others = [line for line in scheduling if not line.startswith(key)]
+    words = [word for line in scheduling if line.startswith(key) for word in line.removeprefix(key).split(",")]
+    known = {word.partition("=")[0] for word in words}
+    words += [
+        f"{name}={min(int(default * speed), most)}"
+        for name, (default, most) in _COMPUTING_TIMES.items()
+        if name not in known and speed > 1
+    ]
+    return [f"{key}{','.join(words)}", *others] if words else others
 
 
 def clock_text(seconds: float) -> str:

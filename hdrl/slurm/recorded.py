@@ -36,7 +36,7 @@ from hdrl.settings.batch.workload.swf import SwfLog, unknown_rows
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 from hdrl.slurm.accounting import ACCOUNTS, QOS
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
-from hdrl.slurm.recording import CONF, EVENTS, FOLDER, JOBS
+from hdrl.slurm.recording import CONF, CYCLES, EVENTS, FOLDER, JOBS
 from hdrl.slurm.simulator import OWN_POLICY
 from hdrl.slurm.wishes import KINDS, LASTING
 
@@ -150,7 +150,7 @@ class RecordedRun:
         return other.start_s + (self.t0_s - other.t0_s)
 
 
-FILES = (JOBS, "jobcomp.txt", CONF, EVENTS, ACCOUNTS, QOS)
+FILES = (JOBS, "jobcomp.txt", CONF, EVENTS, CYCLES, ACCOUNTS, QOS)
 
 
 def keep_run(folder: Path, place: Path) -> None:

@@ -13,8 +13,8 @@ from hdrl.slurm.wishes import KINDS, Event
 FOLDER = "slurm"
 """The folder within a run folder with what was recorded."""
 
-JOBS, CONF, EVENTS = "jobs.json", "slurm.conf", "events.json"
-"""Its files with the submissions, the configuration, and what users and administrators did."""
+JOBS, CONF, EVENTS, CYCLES = "jobs.json", "slurm.conf", "events.json", "cycles.json"
+"""Its files with the submissions, the configuration, what users and administrators did, and when cycles began."""
 
 
 def write_run(
@@ -62,6 +62,8 @@ def write_run(
     ]
     if done:
         write_json(folder / EVENTS, done)
+    if outcome.cycles_s:
+        write_json(folder / CYCLES, outcome.cycles_s)
     rows = []
     for positions in recorded:
         job = jobs[positions[0]]

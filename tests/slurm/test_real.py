@@ -59,7 +59,11 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     )
     folder = tmp_path_factory.mktemp("run")
     found = simulate(platform, workload, "slurm", simulator="slurm", slurm=settings(), folder=folder)
-    assert {path.name for path in (folder / "slurm").iterdir()} == {"jobs.json", "jobcomp.txt", "slurm.conf"}
+    names = {path.name for path in (folder / "slurm").iterdir()}
+    assert names == {"jobs.json", "jobcomp.txt", "slurm.conf", "cycles.json"}
+    cycles_s = np.array(json.loads((folder / "slurm" / "cycles.json").read_text()))
+    assert np.all(np.diff(cycles_s) > 1)
+    assert 0 <= cycles_s[0] <= cycles_s[-1] < found.end_s + 100.0
     return found
 
 
