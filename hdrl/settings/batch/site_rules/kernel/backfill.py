@@ -367,10 +367,10 @@ def _start_or_reserve(state, entry, may_wait, preempts):
             start_s = later_s
             continue
         from_s, to_s = _round_down(state, found_s), _round_up(state, found_s + limit_s)
-        if _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
-            start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
-        elif found_s > later_s:
+        if found_s > later_s:
             start_s = later_s
+        elif _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
+            start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
         elif found_s > now + settings.bf_window_s:
             return _NOT_PLANNED
         else:
