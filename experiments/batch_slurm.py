@@ -21,6 +21,7 @@ from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, finding_of_resamples, without_models
 from hdrl.metrics.statistics import block_counts
 from hdrl.settings.batch.platform.conversion import build_platform
+from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.columns import SiteColumns
 from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.machine import platform_of
@@ -189,7 +190,7 @@ def _add_wishes(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.r
         place += length
 
 
-def recorded(folder: Path, sites: Iterable[str]) -> Iterator[str]:
+def recorded(folder: Path, sites: Iterable[str], settings: SlurmSettings) -> Iterator[str]:
     """Run made-up sites in a real Slurm, as far as a folder lacks their runs; some seven minutes for each run.
 
     Yields
@@ -204,7 +205,9 @@ def recorded(folder: Path, sites: Iterable[str]) -> Iterator[str]:
             if place.exists():
                 continue
             with TemporaryDirectory() as run:
-                trace = simulate(platform, workload, OURS, simulator="slurm", folder=Path(run), energy=False)
+                trace = simulate(
+                    platform, workload, OURS, simulator="slurm", slurm=settings, folder=Path(run), energy=False
+                )
                 keep_run(Path(run), place)
             yield f"{place.name}: {trace.info['slurm_overhead_s']} s a job to launch and to end it"
 
@@ -289,8 +292,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hdrl.experiments.batch_slurm", description="Record a real Slurm.")
     parser.add_argument("folder", type=Path, help="folder for a folder of each run; those that it lacks are recorded")
     parser.add_argument("sites", nargs="*", default=list(SITES), choices=list(SITES))
+    parser.add_argument("--speed", type=float, default=40.0, help="speed of the clock; lower on a busy host")
     given = parser.parse_args()
-    print_progress(parser, recorded(given.folder, given.sites))
+    print_progress(parser, recorded(given.folder, given.sites, SlurmSettings(speed=given.speed)))
 
 
 if __name__ == "__main__":
