@@ -141,9 +141,11 @@ def made_up_site(name: str) -> tuple[Platform, Workload]:
         cells = [(number, {"job": str(number), "account": one}) for number, one in enumerate(accounts, start=1)]
     if conf.partitions:
         names = draws.choice(["main", "main", "wide"], N_JOBS)
-        is_short = (rows["requested_s"] <= conf.partitions["debug"].max_time_s) & (draws.random(N_JOBS) < 0.4)
+        is_short = (rows["requested_s"] <= (conf.partitions["debug"].max_time_s or np.inf)) & (
+            draws.random(N_JOBS) < 0.4
+        )
         chosen = np.where(is_short, "debug", names).tolist()
-        longest_s = [conf.partitions[name].max_time_s for name in chosen]
+        longest_s = [conf.partitions[name].max_time_s or np.inf for name in chosen]
         rows["requested_s"] = np.minimum(rows["requested_s"], longest_s)
         cells = [(number, {"job": str(number), "partitions": one}) for number, one in enumerate(chosen, start=1)]
     walltime = None

@@ -210,15 +210,20 @@ def test_who_has_used_more_waits(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_needs_slurmdbd")
 def test_a_job_of_a_higher_qos_takes_the_nodes_of_another_one_which_begins_anew(tmp_path: Path) -> None:
-    platform = site({}, QOS, **PREEMPTS)
-    jobs = [Job(0.0, 4, gflop=900.0, requested_time_s=1800.0), Job(300.0, 4, gflop=60.0, requested_time_s=600.0)]
-    workload = replace(small_workload(*jobs), site=asked((-1, 1, 0), (-1, 1, 1)))
-    assert played(platform, workload, tmp_path) == [1, 0]
+    # The higher QOS runs one job at a time.
+    platform = site({}, QOS | {"high": QOS["high"] | {"GrpJobs": "1"}}, **PREEMPTS)
+    jobs = [Job(0.0, 4, gflop=900.0, requested_time_s=1800.0)]
+    jobs += [Job(300.0 + at, 2, gflop=60.0, requested_time_s=600.0) for at in (0, 1)]
+    workload = replace(small_workload(*jobs), site=asked((-1, 1, 0), (-1, 1, 1), (-1, 1, 1)))
+    assert played(platform, workload, tmp_path) == [1, 2, 0]
     run = read_run(tmp_path / "kept")
+    assert run.platform.site is not None
+    assert run.platform.site.qos["group_jobs"].tolist() == [-1, 1]
+    assert run.start_s[2] > run.start_s[1] + 60
     assert "JobState=PREEMPTED" in (tmp_path / "slurm" / "jobcomp.txt").read_text()
     # It waits from when it came, and runs as long as it did the last time.
     assert run.start_s[0] > run.start_s[1] > run.eligible_s[1] > run.eligible_s[0]
-    assert run.workload.jobs["requested_time_s"].tolist() == [1800, 600]
+    assert run.workload.jobs["requested_time_s"].tolist() == [1800, 600, 600]
     again = simulate(run.platform, run.workload, "slurm", energy=False)
     assert again.site is not None
     assert again.site["n_restarts"].tolist() == [1, 0]
