@@ -226,4 +226,4 @@ def test_a_job_of_a_higher_qos_takes_the_nodes_of_another_one_which_begins_anew(
     assert run.workload.jobs["requested_time_s"].tolist() == [1800, 600, 600]
     again = simulate(run.platform, run.workload, "slurm", energy=False)
     assert again.site is not None
-    assert again.site["n_restarts"].tolist() == [1, 0]
+    assert again.site["n_restarts"].tolist() == [1, 0, 0]
