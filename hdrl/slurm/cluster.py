@@ -496,7 +496,7 @@ def _arguments(positions: Sequence[int], jobs: Sequence[Submission], script: Pat
 
 
 def _words(number: int, job: Submission) -> list[str]:
-    """Return what the script of a job is told: its number, what it ends with, and how long it runs."""
+    """Return what the script of a job gets: its number, what it ends with, and how long it runs."""
     return [str(number), str(job.exit_code), *(f"{seconds:.3f}" for seconds in job.run_s)]
 
 

@@ -80,7 +80,7 @@ _COMPUTING_TIMES = {
 """Words of SchedulerParameters for how long Slurm may compute: their defaults, and the most that it takes."""
 
 _MOST_AGE_S = 10**8
-"""How long jobs are remembered after their end where that must be for ever, in seconds."""
+"""How long Slurm remembers ended jobs that others may depend on, in seconds: longer than any run."""
 
 NO_ACCOUNTING = ("AccountingStorageType=accounting_storage/none",)
 

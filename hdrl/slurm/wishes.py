@@ -127,7 +127,7 @@ def wishes_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDAr
     Raises
     ------
     Refused
-        If Slurm cannot be asked for it.
+        If sbatch takes no such request.
     """
     jobs, place = asked.jobs[order], np.empty(len(order), np.int64)
     submit_s = workload.jobs["submit_s"][order]
@@ -220,7 +220,7 @@ def _first_tasks(
     Raises
     ------
     Refused
-        If tasks of one array ask for different things, as sbatch is asked only once.
+        If tasks of one array ask for different things, as sbatch takes one request for all.
     """
     asks = [*(name for name in jobs.dtype.names or () if name != "cancelled_s")]
     wants = ["submit_s", "cores", "requested_time_s", "walltime_s", "memory_mib"]
