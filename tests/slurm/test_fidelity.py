@@ -14,8 +14,11 @@ from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiments.batch_slurm import PAIRS, WAIT, made_up_site, slurm_fidelity
 from hdrl.launcher.main import cli
+from hdrl.metrics.orders import distance_between
 from hdrl.slurm.fidelity import fidelity, simulated_start_s
 from hdrl.slurm.recorded import keep_run, read_run
+
+from .test_het import starts_with_its_cycles
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm" / "runs"
 
@@ -274,3 +277,13 @@ def test_the_claims_on_runs_that_come_with_hdrl(tmp_path: Path) -> None:
         assert [one["at"] for one in asked] == made_up.jobs["submit_s"].tolist()
         assert [one["cores"] for one in asked] == made_up.jobs["cores"].tolist()
         assert [60 * one["limit_min"] for one in asked] == made_up.jobs["requested_time_s"].tolist()
+
+
+def test_with_the_dates_of_its_cycles_it_starts_jobs_of_mixed_rules_as_slurm_did() -> None:
+    run = read_run(read_experiment("slurm-fidelity").folder / "mixed-1")
+    start_s = starts_with_its_cycles(run, from_s=run.t0_s)
+    both = np.isfinite(run.start_s) & np.isfinite(start_s)
+    assert np.array_equal(np.isfinite(run.start_s), both)
+    found = distance_between(run.eligible_s[both], run.start_s[both], start_s[both])
+    assert found.discordant_share < 0.001
+    assert found.wait_ratio == pytest.approx(1.0, abs=0.01)
