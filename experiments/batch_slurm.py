@@ -21,8 +21,9 @@ from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, finding_of_resamples, without_models
 from hdrl.metrics.statistics import block_counts
 from hdrl.settings.batch.platform.conversion import build_platform
+from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.columns import SiteColumns
-from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf
+from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.swf import unknown_rows
@@ -35,9 +36,6 @@ Columns = dict[str, Floats]
 
 OURS, *OTHERS = POLICIES
 
-FLOOR = 0.23
-"""Percent of the pairs of jobs that two equal runs of Slurm start in another order, as the record of the runs says."""
-
 N_RESAMPLES = 10_000
 
 ITSELF = "Slurm itself"
@@ -49,7 +47,10 @@ N_JOBS, GAP_S, SEED = 100, 60.0, 11
 
 _NODES = Nodes("n[1-8]", 8, 8)
 _SIZES = [1, 2, 4, 8, 8, 16, 16, 32, 64]
+_SIZES_IN_PARTITIONS = [*_SIZES[:-1], 40]
 _FACTORS = [1.0, 1.2, 1.5, 2.0, 3.0, 5.0]
+_BEGIN = "1767225600"
+_TOO_SHORT = 0.8
 _USER_SHARES = [0.3, 0.25, 0.2, 0.1, 0.1, 0.05]
 _QOS_SHARES = [0.5, 0.3, 0.2]
 _WEIGHTS = {
@@ -59,7 +60,36 @@ _WEIGHTS = {
     "PriorityMaxAge": "0-06:00:00",
     "PriorityCalcPeriod": "1",
 }
+_PARTITIONS = SiteConf(
+    nodes=(_NODES,),
+    scheduler={
+        "AccountingStorageType": "accounting_storage/none",
+        "SchedulerParameters": "bf_resolution=60,bf_window=2880,bf_continue",
+        "PriorityWeightJobSize": "2000",
+        "PriorityWeightPartition": "3000",
+    },
+    partitions={
+        "main": Partition("n[1-6]", 7200.0, priority=10, is_default=True),
+        "wide": Partition("n[3-8]", 14400.0, priority=5),
+        "debug": Partition("n[1-8]", 600.0, tier=5),
+    },
+)
 SITES = {
+    "plain": SiteConf(
+        nodes=(_NODES,),
+        scheduler={
+            "AccountingStorageType": "accounting_storage/none",
+            "SchedulerParameters": "bf_resolution=1,bf_max_job_test=1000,bf_continue",
+        },
+    ),
+    "partitions": _PARTITIONS,
+    "mixed": replace(
+        _PARTITIONS,
+        downtimes=(
+            Downtime("2026-01-01T00:40:00Z", "2026-01-01T01:10:00Z", "n[5-8]"),
+            Downtime("2026-01-01T01:30:00Z", "2026-01-01T01:50:00Z", "n3", "drain"),
+        ),
+    ),
     "fairshare": SiteConf(
         nodes=(_NODES,),
         scheduler={**_WEIGHTS, "PriorityWeightFairshare": "10000", "PriorityDecayHalfLife": "01:00:00"},
@@ -80,7 +110,7 @@ SITES = {
         },
     ),
 }
-"""Sites that simulator `slurm` can follow with a database: fair share by accounts, and QOS that preempt."""
+"""Made-up sites; the last two need a database."""
 
 N_RUNS = 2
 """How often each of them is recorded: the second run tells how far Slurm is from itself."""
@@ -95,8 +125,10 @@ def made_up_site(name: str) -> tuple[Platform, Workload]:
     rows["job_number"], rows["wait_s"] = np.arange(1, N_JOBS + 1), 0
     rows["submit_s"] = np.floor(np.cumsum(draws.exponential(1.0, N_JOBS)) * GAP_S)
     rows["run_s"] = np.clip(np.round(elementary.exp(draws.normal(5.6, 1.0, N_JOBS))), 30, 3000)
-    rows["processors"] = rows["requested_processors"] = draws.choice(_SIZES, N_JOBS)
-    rows["requested_s"] = 60 * np.ceil(rows["run_s"] * draws.choice(_FACTORS, N_JOBS) / 60)
+    sizes = _SIZES_IN_PARTITIONS if conf.partitions else _SIZES
+    rows["processors"] = rows["requested_processors"] = draws.choice(sizes, N_JOBS)
+    factors = [_TOO_SHORT, *_FACTORS] if conf.downtimes else _FACTORS
+    rows["requested_s"] = 60 * np.ceil(rows["run_s"] * draws.choice(factors, N_JOBS) / 60)
     users = draws.choice(len(_USER_SHARES), N_JOBS, p=_USER_SHARES) + 1
     rows["user"] = users
     header, cells = {}, []
@@ -107,11 +139,57 @@ def made_up_site(name: str) -> tuple[Platform, Workload]:
         leaves = [one for one in conf.accounts if all(row.get("ParentName") != one for row in conf.accounts.values())]
         accounts = [leaves[user % len(leaves)] for user in users]
         cells = [(number, {"job": str(number), "account": one}) for number, one in enumerate(accounts, start=1)]
+    if conf.partitions:
+        names = draws.choice(["main", "main", "wide"], N_JOBS)
+        is_short = (rows["requested_s"] <= (conf.partitions["debug"].max_time_s or np.inf)) & (
+            draws.random(N_JOBS) < 0.4
+        )
+        chosen = np.where(is_short, "debug", names).tolist()
+        longest_s = [conf.partitions[name].max_time_s or np.inf for name in chosen]
+        rows["requested_s"] = np.minimum(rows["requested_s"], longest_s)
+        cells = [(number, {"job": str(number), "partitions": one}) for number, one in enumerate(chosen, start=1)]
+    walltime = None
+    if conf.downtimes:
+        header["UnixStartTime"] = _BEGIN
+        walltime = "requested"
+        _add_wishes(rows, [cell for _, cell in cells], draws)
     log = SwfLog(name, rows, header, columns=SiteColumns(Path(name), tuple(cells)))
-    return platform, workload_from_swf(log, platform, bandwidth="none", memory="none")
+    return platform, workload_from_swf(log, platform, bandwidth="none", memory="none", walltime=walltime)
 
 
-def recorded(folder: Path, sites: Iterable[str]) -> Iterator[str]:
+def _add_wishes(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.random.Generator) -> None:
+    """Let a third of the jobs ask a site for something, and put some together into arrays."""
+    place = 0
+    while place < len(rows):
+        wish, date_s = draws.random(), float(rows["submit_s"][place])
+        length, other = int(draws.integers(3, 7)), place + 1 - int(draws.integers(1, 9))
+        kind = ("afterany", "afterok", "after", "singleton")[int(draws.integers(4))]
+        delay_s, until_s = int(draws.integers(120, 900)), int(draws.integers(60, 1200))
+        at_most, nice = int(draws.integers(1, 3)), int(draws.choice([100, 500, 1500]))
+        wishes: list[tuple[float, dict[str, str]]] = [
+            (0.10, {"dependencies": f"{kind}:{other}"} if other > 0 else {}),
+            (0.05, {"begin_s": f"{date_s + delay_s}"}),
+            (0.05, {"array": f"{place}", "array_limit": f"{at_most}"} if place + length <= len(rows) else {}),
+            (0.05, {"nice": f"{nice}"}),
+            (0.04, {"exclusive": "1"}),
+            (0.04, {"cancelled_s": f"{date_s + until_s}"}),
+            (0.03, {"held_until_s": f"{date_s + delay_s}"}),
+            (1.0, {}),
+        ]
+        chosen = wishes[int(np.searchsorted(np.cumsum([share for share, _ in wishes]), wish))][1]
+        length = length if "array" in chosen else 1
+        tasks = slice(place, place + length)
+        if "array" in chosen:
+            chosen["partitions"] = cells[place]["partitions"]
+            rows["processors"][place] = rows["requested_processors"][place] = min(8, rows["processors"][place])
+            for column in ("submit_s", "requested_s", "processors", "requested_processors", "user"):
+                rows[column][tasks] = rows[column][place]
+        for cell in cells[tasks]:
+            cell |= chosen
+        place += length
+
+
+def recorded(folder: Path, sites: Iterable[str], settings: SlurmSettings) -> Iterator[str]:
     """Run made-up sites in a real Slurm, as far as a folder lacks their runs; some seven minutes for each run.
 
     Yields
@@ -126,7 +204,9 @@ def recorded(folder: Path, sites: Iterable[str]) -> Iterator[str]:
             if place.exists():
                 continue
             with TemporaryDirectory() as run:
-                trace = simulate(platform, workload, OURS, simulator="slurm", folder=Path(run), energy=False)
+                trace = simulate(
+                    platform, workload, OURS, simulator="slurm", slurm=settings, folder=Path(run), energy=False
+                )
                 keep_run(Path(run), place)
             yield f"{place.name}: {trace.info['slurm_overhead_s']} s a job to launch and to end it"
 
@@ -149,15 +229,17 @@ def slurm_fidelity(traces: Mapping[str, Path]) -> dict[Place, Finding]:
             sites.append(site := {})
         site[name] = run
     found: dict[str, dict[str, Columns]] = {}
-    floors: dict[str, float] = {}
+    floors: dict[str, float | None] = {}
     for site in sites:
         found |= _of_site(site)
         measured = [found[name][ITSELF][PAIRS][0] for name in site if len(site) > 1]
-        floors |= dict.fromkeys(site, float(np.mean(measured)) if measured else FLOOR)
+        floors |= dict.fromkeys(site, float(np.mean(measured)) if measured else None)
     found[ALL] = {
         policy: _mean([_mean([found[name][policy] for name in site]) for site in sites]) for policy in POLICIES
     }
-    floors[ALL] = float(np.mean([floors[next(iter(site))] for site in sites]))
+    of_sites = [floors[next(iter(site))] for site in sites]
+    known = [one for one in of_sites if one is not None]
+    floors[ALL] = float(np.mean(known)) if len(known) == len(sites) else None
     results: dict[Place, Finding] = {}
     for name, by_policy in found.items():
         for policy, columns in by_policy.items():
@@ -211,8 +293,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hdrl.experiments.batch_slurm", description="Record a real Slurm.")
     parser.add_argument("folder", type=Path, help="folder for a folder of each run; those that it lacks are recorded")
     parser.add_argument("sites", nargs="*", default=list(SITES), choices=list(SITES))
+    parser.add_argument("--speed", type=float, default=40.0, help="speed of the clock; lower on a busy host")
     given = parser.parse_args()
-    print_progress(parser, recorded(given.folder, given.sites))
+    print_progress(parser, recorded(given.folder, given.sites, SlurmSettings(speed=given.speed)))
 
 
 if __name__ == "__main__":

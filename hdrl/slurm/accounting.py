@@ -7,6 +7,7 @@ folder protect it. Its clock is that of the host: only Slurm's own dates are kep
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,13 @@ SOCKET_VARIABLE = "MYSQL_UNIX_PORT"
 """The environment variable by which clients of MariaDB find its socket."""
 
 SHOWN = {
-    QOS: ("show", "qos", "-P", "format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime"),
-    ACCOUNTS: ("show", "assoc", "-P", "format=Account,ParentName,User,Share"),
+    QOS: ("show", "qos", "-P", "format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime,GrpTRES,GrpJobs"),
+    ACCOUNTS: ("show", "assoc", "-P", "format=Account,ParentName,User,Share,GrpTRES,GrpJobs"),
 }
 """The arguments of `sacctmgr`, by the file that gets its output."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_LIMITS = ("group_cores", "group_jobs", "user_cores", "user_jobs")
+_LIMITS_OF_USERS = ("user_cores", "user_jobs")
 
 _SLURMDBD_CONF = """DbdHost=localhost
 DbdAddr=127.0.0.1
@@ -64,14 +65,15 @@ class Accounting:
     Attributes
     ----------
     accounts
-        Name, parent and shares of each account, parents first; those by which jobs are submitted have one user each.
+        Name and parent of each account, and what is set, in the words of `sacctmgr`, parents first; those by which
+        jobs are submitted have one user each.
     submitted_by
         For each job, the account by which it is submitted, and its QOS; empty: none.
     qos
         For each QOS its name, and what is set, in the words of `sacctmgr`.
     """
 
-    accounts: tuple[tuple[str, str, int], ...]
+    accounts: tuple[tuple[str, str, tuple[str, ...]], ...]
     submitted_by: tuple[tuple[str, str], ...]
     qos: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -87,10 +89,7 @@ class Accounting:
         names = [name for name, _ in self.qos]
         found += [("add", "qos", name) for name in names if name != "normal"]  # which Slurm has anyway
         found += [("modify", "qos", name, "set", *words) for name, words in self.qos]
-        found += [
-            ("add", "account", name, f"parent={parent}", f"fairshare={shares}")
-            for name, parent, shares in self.accounts
-        ]
+        found += [("add", "account", name, f"parent={parent}", *words) for name, parent, words in self.accounts]
         leaves = ",".join(sorted({account for account, _ in self.submitted_by}))
         found.append(("add", "user", user, f"account={leaves}", *([f"qos={','.join(names)}"] if names else [])))
         return [("-i", *one) for one in found]
@@ -117,10 +116,12 @@ def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
     for problem in _refused(rules, asked):
         raise SimulationError(f"simulator 'slurm' takes no {problem}")
     parents = [
-        (name, rules.account_names[parent] if parent >= 0 else "root", int(shares))
-        for name, parent, shares in zip(
-            rules.account_names, rules.accounts["parent"], rules.accounts["shares"], strict=True
+        (
+            name,
+            rules.account_names[row["parent"]] if row["parent"] >= 0 else "root",
+            (f"fairshare={row['shares']}", *_group_limits(row)),
         )
+        for name, row in zip(rules.account_names, rules.accounts, strict=True)
     ]
     accounts = [one for one in parents if one[1] == "root"]
     while len(accounts) < len(parents):
@@ -129,7 +130,7 @@ def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
     jobs = asked.jobs
     pairs = zip(jobs["account"].tolist(), jobs["user"].tolist(), strict=True)
     leaves = [_leaf(rules, account, user) for account, user in pairs]
-    accounts += [(name, parent, 1) for name, parent in sorted(set(leaves))]
+    accounts += [(name, parent, ("fairshare=1",)) for name, parent in sorted(set(leaves))]
     of_jobs = [rules.qos_names[qos] if qos >= 0 else "" for qos in jobs["qos"].tolist()]
     qos = tuple((name, _qos_words(rules, number)) for number, name in enumerate(rules.qos_names))
     return Accounting(tuple(accounts), tuple((leaf, one) for (leaf, _), one in zip(leaves, of_jobs, strict=True)), qos)
@@ -150,23 +151,30 @@ def _refused(rules: SiteRules, asked: SiteJobs) -> list[str]:
             for name in names
             if not _NAME.fullmatch(name) or name == "root"
         ]
-    for name in _LIMITS:
+    for name in _LIMITS_OF_USERS:
         if np.any(rules.qos[name] != UNLIMITED) or np.any(rules.accounts[name] != UNLIMITED):
-            found.append("limits of QOS and accounts")
+            found.append("limits of each user, since one user submits all jobs")
     if np.any(rules.qos["user_submitted"] != UNLIMITED) or np.any(np.isfinite(rules.qos["max_time_s"])):
-        found.append("limits of QOS and accounts")
+        found.append("limits of QOS on submissions and times")
     if (rules.weights.fairshare or len(rules.accounts)) and np.any(jobs["account"] < 0):
         found.append("jobs without an account of the site, where it has fair share or accounts")
     if len(rules.qos) and np.any(jobs["qos"] < 0):
         found.append("jobs without a QOS of the site, where it has some")
-    taken = int(np.bitwise_or.reduce(rules.qos["preempts"])) if len(rules.qos) else 0
-    for number, name in enumerate(rules.qos_names):
-        mode = PreemptMode(int(rules.qos["preempt_mode"][number]))
-        if rules.preemption.by == PreemptBy.QOS and taken >> number & 1 and mode != PreemptMode.REQUEUE:
-            found.append(f"QOS {name!r} whose jobs are preempted by PreemptMode={mode.name}, expected REQUEUE")
+    if rules.preemption.by == PreemptBy.QOS:
+        found += _refused_preemption(rules)
     if rules.preemption.restart_s or rules.preemption.is_within:
         found.append("jobs that run longer after a restart, or PreemptMode=WITHIN")
     return found
+
+
+def _refused_preemption(rules: SiteRules) -> Iterator[str]:
+    taken = int(np.bitwise_or.reduce(rules.qos["preempts"])) if len(rules.qos) else 0
+    for number, (name, row) in enumerate(zip(rules.qos_names, rules.qos, strict=True)):
+        mode = PreemptMode(int(row["preempt_mode"]))
+        if taken >> number & 1 and mode != PreemptMode.REQUEUE:
+            yield f"QOS {name!r} whose jobs are preempted by PreemptMode={mode.name}, expected REQUEUE"
+        if taken >> number & 1 and row["grace_s"] > 0:
+            yield f"QOS {name!r} whose jobs are preempted after a GraceTime"
 
 
 def _qos_words(rules: SiteRules, number: int) -> tuple[str, ...]:
@@ -176,6 +184,15 @@ def _qos_words(rules: SiteRules, number: int) -> tuple[str, ...]:
         f"Priority={row['priority']}",
         *([f"Preempt={','.join(taken)}"] if taken else []),
         *([] if np.isnan(row["exempt_s"]) else [f"PreemptExemptTime={clock_text(row['exempt_s'])}"]),
+        *_group_limits(row),
+    )
+
+
+def _group_limits(row: np.void) -> tuple[str, ...]:
+    """Return the limits of all jobs of a QOS or an account together."""
+    return (
+        *([f"GrpTRES=cpu={row['group_cores']}"] if row["group_cores"] != UNLIMITED else []),
+        *([f"GrpJobs={row['group_jobs']}"] if row["group_jobs"] != UNLIMITED else []),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +33,17 @@ from hdrl.slurm.accounting import Accounting
 from hdrl.slurm.conf import NO_ACCOUNTING, slurm_conf
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
 from hdrl.slurm.machine import SlurmMachine
+from hdrl.slurm.wishes import NO_WISHES, Event, Wishes
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "faketime")
 """Debian's packages with what is needed."""
 
-COMMANDS = ("slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue", "faketime")
+COMMANDS = ("slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "faketime")
 
 BEGIN = "2026-01-01 00:00:00"
 """When the clock begins, in UTC."""
+
+_CYCLE = re.compile(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+)\] sched/backfill: _attempt_backfill: beginning", re.MULTILINE)
 
 _LOOK_EVERY_S = 0.1
 _GRACE_S = 5.0
@@ -56,9 +61,11 @@ _OWN_VARIABLES = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "FAKETIME")
 
 _SCRIPT = """#!/bin/sh
 # Notes on which nodes it and the other components of its het job run, then sleeps as long as the slowest of them needs.
+# All tasks of an array get the words of each.
+shift $((${{SLURM_ARRAY_TASK_ID:-0}} * {n_words}))
 echo "$SLURM_JOB_NODELIST $SLURM_JOB_CPUS_PER_NODE" > "{ran}/$1"
-(
-shift {n_before}
+[ -n "$SLURM_ARRAY_TASK_ID" ] || (
+shift {n_words}
 group=1
 for number in "$@"; do
     eval 'echo "$SLURM_JOB_NODELIST_HET_GROUP_'$group' $SLURM_JOB_CPUS_PER_NODE_HET_GROUP_'$group'"' > "{ran}/$number"
@@ -98,6 +105,8 @@ class Submission:
         The account and the QOS that it names; empty: none.
     first
         The number of the submission of the first component of its het job; ``None``: it is no component.
+    wishes
+        What else it asks of a site.
     """
 
     at_s: float
@@ -111,6 +120,12 @@ class Submission:
     account: str = ""
     qos: str = ""
     first: int | None = None
+    wishes: Wishes = NO_WISHES
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it is a task of an array."""
+        return self.wishes.first is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +158,14 @@ class RunOutcome:
     ----------
     completions
         The jobs in the order in which they ended.
-    job_ids
-        Slurm's number of each job, in the order of the submissions.
+    keys
+        For each job, in the order of the submissions, the number that sbatch gave and the number of a task in its
+        array, as `hdrl.slurm.jobcomp.Completion.key`.
+    happened
+        When each event happened, or would have happened after the last job, in seconds after date 0, in the order in
+        which they were given.
+    cycles_s
+        When the backfill cycles began, in seconds after date 0.
     cpus
         How many cores each job had on each node, by the number of its submission.
     epoch_s
@@ -160,7 +181,9 @@ class RunOutcome:
     """
 
     completions: list[Completion]
-    job_ids: list[int]
+    keys: list[tuple[int, int]]
+    happened: list[float]
+    cycles_s: list[float]
     cpus: dict[int, dict[str, int]]
     epoch_s: float
     end_s: float
@@ -225,10 +248,12 @@ class SlurmCluster(Closing):
 
     Parameters
     ----------
-    scheduling, partitions
-        Lines about scheduling and about partitions for ``slurm.conf``.
+    scheduling, partitions, of_nodes
+        Lines about scheduling and about partitions for ``slurm.conf``, and words of the line of each node.
     kills, requeues
-        Whether jobs end at their limit, and whether they begin anew where their nodes are taken.
+        Whether jobs end at their limit, and whether they begin anew where their nodes are taken or fail.
+    events
+        What users and administrators do.
     deployed
         The policy that orders the queue; ``None``: Slurm's own order.
     accounting
@@ -247,16 +272,18 @@ class SlurmCluster(Closing):
         *,
         scheduling: Sequence[str],
         partitions: Sequence[str],
+        of_nodes: Sequence[str] = (),
         kills: bool,
         requeues: bool = False,
+        events: Sequence[Event] = (),
         deployed: Deployed | None = None,
         accounting: Accounting | None = None,
     ) -> None:
         self._commands = find_commands(accounting=accounting is not None)
         self._version = version_of(self._commands, timeout_s=settings.timeout_s)
         self._machine, self._settings = machine, settings
-        self._lines = {"scheduling": scheduling, "partitions": partitions}
-        self._kills, self._requeues = kills, requeues
+        self._lines = {"scheduling": scheduling, "partitions": partitions, "of_nodes": of_nodes}
+        self._kills, self._requeues, self._events = kills, requeues, events
         self._deployed, self._accounting = deployed, accounting
         self._process: Process | None = None
         self._folder = _new_folder()
@@ -301,9 +328,12 @@ class SlurmCluster(Closing):
             if over is None:
                 self._check(last_s)
                 time.sleep(_LOOK_EVERY_S)
+        tasks = {k: place for positions in together(jobs) for place, k in enumerate(positions) if jobs[k].is_task}
         return RunOutcome(
             completions=read_jobcomp(self._folder / "jobcomp.txt"),
-            job_ids=over["ids"],
+            keys=[(number, tasks.get(k, -1)) for k, number in enumerate(over["ids"])],
+            happened=[over["happened"].get(str(number), one.at_s) for number, one in enumerate(self._events)],
+            cycles_s=_cycles_s((self._folder / "log" / "slurmctld.log").read_text(errors="replace"), epoch_s),
             cpus={int(path.name): _cpus(path.read_text()) for path in (self._folder / "ran").iterdir()},
             epoch_s=epoch_s,
             end_s=over["end_s"],
@@ -339,6 +369,7 @@ class SlurmCluster(Closing):
             n_jobs=len(jobs),
             kills=self._kills,
             requeues=self._requeues,
+            remembers=any(job.wishes.after for job in jobs),
             speed=settings.speed,
         )
         (folder / "slurm.conf").write_text(conf)
@@ -348,7 +379,7 @@ class SlurmCluster(Closing):
         kinds = range(len(self._machine.speeds_flops))
         # After the number of the job and its exit code come its run times, the slowest kind of node first.
         cases = "\n".join(f'*k{kind}n*) sleep "${{{kind + 3}}}"; exit "$2" ;;' for kind in kinds)
-        script.write_text(_SCRIPT.format(ran=folder / "ran", cases=cases, n_before=2 + len(kinds)))
+        script.write_text(_SCRIPT.format(ran=folder / "ran", cases=cases, n_words=2 + len(kinds)))
         script.chmod(0o700)
         plan = {
             "folder": str(folder),
@@ -359,14 +390,21 @@ class SlurmCluster(Closing):
             "beside": self._deployed and {"command": [*self._deployed.command(folder)], "is_ready": self._deployed.log},
             "speed": settings.speed,
             "timeout_s": settings.timeout_s * settings.speed,
+            "requeues": self._requeues,
             "jobs": [
                 {
                     "at": jobs[positions[0]].at_s,
-                    "longest_s": max(jobs[positions[0]].run_s),
+                    "until": jobs[positions[0]].wishes.until_s,
+                    "longest_s": max(max(jobs[number].run_s) for number in positions),
                     "positions": positions,
+                    "is_array": jobs[positions[0]].is_task,
+                    "filled": jobs[positions[0]].wishes.filled,
                     "arguments": _arguments(positions, jobs, script),
                 }
-                for positions in _together(jobs)
+                for positions in together(jobs)
+            ],
+            "events": [
+                {"at": one.at_s, "until": one.until_s, "job": one.job, "command": one.command} for one in self._events
             ],
         }
         (folder / "plan.json").write_text(json.dumps(plan))
@@ -436,23 +474,30 @@ def _new_folder() -> Path:
     return folder
 
 
-def _together(jobs: Sequence[Submission]) -> list[list[int]]:
-    """Return the numbers of the submissions that sbatch gets at once: a job, or the components of a het job."""
+def together(jobs: Sequence[Submission]) -> list[list[int]]:
+    """Return the submissions that sbatch gets at once: a job, the components of a het job, or the tasks of an array."""
     found: dict[int, list[int]] = {}
     for number, job in enumerate(jobs):
-        found.setdefault(number if job.first is None else job.first, []).append(number)
+        first = job.wishes.first if job.first is None else job.first
+        found.setdefault(number if first is None else first, []).append(number)
     return list(found.values())
 
 
 def _arguments(positions: Sequence[int], jobs: Sequence[Submission], script: Path) -> list[str]:
     number, *others = positions
     job = jobs[number]
-    parts = [part for other in others for part in (":", *_options(other, jobs[other]))]
-    times = (f"{seconds:.3f}" for seconds in job.run_s)
-    return [
-        *("--parsable", "-o", "/dev/null", "-D", "/", *_options(number, job), *parts),
-        *(str(script), str(number), str(job.exit_code), *times, *map(str, others)),
-    ]
+    is_array = job.is_task
+    parts = [] if is_array else [part for other in others for part in (":", *_options(other, jobs[other]))]
+    throttle = "" if job.wishes.at_most is None else f"%{job.wishes.at_most}"
+    options = [*_options(number, job), *([f"--array=0-{len(others)}{throttle}"] if is_array else parts)]
+    words = [word for one in (positions if is_array else [number]) for word in _words(one, jobs[one])]
+    words += [] if is_array else map(str, others)
+    return ["--parsable", "-o", "/dev/null", "-D", "/", *options, str(script), *words]
+
+
+def _words(number: int, job: Submission) -> list[str]:
+    """Return what the script of a job gets: its number, what it ends with, and how long it runs."""
+    return [str(number), str(job.exit_code), *(f"{seconds:.3f}" for seconds in job.run_s)]
 
 
 def _options(number: int, job: Submission) -> list[str]:
@@ -462,7 +507,8 @@ def _options(number: int, job: Submission) -> list[str]:
     more += [f"--nice={job.nice}"] if job.nice else []
     more += [f"--account={job.account}"] if job.account else []
     more += [f"--qos={job.qos}"] if job.qos else []
-    return ["-n", str(job.cores), "-t", limit, "--job-name", f"j{number}", *more]
+    name = number if job.wishes.namesake is None else job.wishes.namesake
+    return ["-n", str(job.cores), "-t", limit, "--job-name", f"j{name}", *more, *job.wishes.options]
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -478,6 +524,12 @@ def _free_ports(number: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [int(one.getsockname()[1]) for one in sockets]
+
+
+def _cycles_s(log: str, epoch_s: float) -> list[float]:
+    """Return when backfill cycles began, as the log of slurmctld says, in seconds after date 0."""
+    dates = (datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp() for date in _CYCLE.findall(log))
+    return [round(date - epoch_s, 3) for date in dates if date >= epoch_s]
 
 
 def _cpus(text: str) -> dict[str, int]:

@@ -38,6 +38,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/%n.log
+DebugFlags=Backfill
 JobCompLoc={folder}/jobcomp.txt
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -49,13 +50,14 @@ JobCompType=jobcomp/filetxt
 SelectType=select/cons_tres
 SelectTypeParameters={select}
 MaxJobCount={max_jobs}
+MaxArraySize={max_jobs}
 MaxTasksPerNode=65533
 JobRequeue={requeue}
 OverTimeLimit={over_time_limit}
-ReturnToService=2
+ReturnToService=1
 SlurmdParameters=config_overrides
 InactiveLimit=0
-MinJobAge=300
+MinJobAge={min_job_age}
 Waittime=0
 SlurmdTimeout=0
 SlurmctldTimeout=600
@@ -68,6 +70,17 @@ UnkillableStepTimeout=3600
 
 ONE_PARTITION = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO",)
 """The partition of a machine without the rules of a site."""
+
+_COMPUTING_TIMES = {
+    "build_queue_timeout": (2_000_000, 2**31 - 1),
+    "max_sched_time": (2, 3600),
+    "bf_yield_interval": (2_000_000, 10_000_000),
+    "bf_max_time": (30, 3600),
+}
+"""Words of SchedulerParameters for how long Slurm may compute: their defaults, and the most that it takes."""
+
+_MOST_AGE_S = 10**8
+"""How long Slurm remembers ended jobs that others may depend on, in seconds: longer than any run."""
 
 NO_ACCOUNTING = ("AccountingStorageType=accounting_storage/none",)
 
@@ -107,8 +120,10 @@ def slurm_conf(
     scheduling: Sequence[str],
     n_jobs: int,
     partitions: Sequence[str] = ONE_PARTITION,
+    of_nodes: Sequence[str] = (),
     storage: Sequence[str] = NO_ACCOUNTING,
     requeues: bool = False,
+    remembers: bool = False,
     kills: bool,
     speed: float,
 ) -> str:
@@ -124,10 +139,14 @@ def slurm_conf(
         Lines about scheduling.
     partitions
         Lines about partitions.
+    of_nodes
+        More words of the line of each node; none: nothing.
     storage
         Lines about accounting.
     requeues
         Whether jobs may begin anew.
+    remembers
+        Whether Slurm must know jobs that ended long ago, as others may depend on them.
     kills
         Whether jobs end at their time limit.
     speed
@@ -143,6 +162,7 @@ def slurm_conf(
         storage="\n".join(storage),
         requeue=int(requeues),
         max_jobs=n_jobs + 1000,
+        min_job_age=_MOST_AGE_S if remembers else 300,
         over_time_limit=0 if kills else "UNLIMITED",
         message_timeout=message_timeout_s(speed),
         tcp_timeout=max(15, int(15 * speed)),
@@ -150,10 +170,29 @@ def slurm_conf(
     nodes = [
         f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={len(node.cores)} "
         f"Boards=1 SocketsPerBoard=1 CoresPerSocket={len(node.cores)} ThreadsPerCore=1 "
-        f"RealMemory={node.memory_mib} State=UNKNOWN"
-        for node, port in zip(machine.nodes, ports[1 : 1 + len(machine.nodes)], strict=True)
+        f"RealMemory={node.memory_mib} State=UNKNOWN{words}"
+        for node, port, words in zip(
+            machine.nodes, ports[1 : 1 + len(machine.nodes)], of_nodes or [""] * len(machine.nodes), strict=True
+        )
     ]
-    return head + "\n".join([*scheduling, *nodes, *partitions]) + "\n"
+    return head + "\n".join([*_with_time_to_compute(scheduling, speed), *nodes, *partitions]) + "\n"
+
+
+def _with_time_to_compute(scheduling: Sequence[str], speed: float) -> list[str]:
+    """Return lines about scheduling that let Slurm compute as long as it could under a clock that is not faster.
+
+    Else a pass of the scheduler is given up when the host stops it for some hundredths of a second.
+    """
+    key = "SchedulerParameters="
+    others = [line for line in scheduling if not line.startswith(key)]
+    words = [word for line in scheduling if line.startswith(key) for word in line.removeprefix(key).split(",")]
+    known = {word.partition("=")[0] for word in words}
+    words += [
+        f"{name}={min(int(default * speed), most)}"
+        for name, (default, most) in _COMPUTING_TIMES.items()
+        if name not in known and speed > 1
+    ]
+    return [f"{key}{','.join(words)}", *others] if words else others
 
 
 def clock_text(seconds: float) -> str:

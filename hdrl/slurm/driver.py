@@ -25,6 +25,13 @@ _REPORTS_PER_S = 4.0
 """Reports of the progress in one second of the real clock."""
 
 
+_BEGIN_ANEW = ("PREEMPTED", "NODE_FAIL")
+"""States of jobs that are requeued, where they are."""
+
+_HAS_ENDED = ("already completing or completed", "Invalid job id", "already finished")
+"""What Slurm says of a job that is over."""
+
+
 class Failed(Exception):
     """Slurm does not do what it should; the message is one line."""
 
@@ -37,11 +44,15 @@ class Driver:
     plan
         ``folder``; ``commands``: path by name; ``ports`` of slurmctld and of the nodes; ``nodes``: their names;
         ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
-        ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run,
-        ``arguments`` of sbatch, and ``positions``, the numbers of the jobs that it makes; ``beside``: ``None``, or the
-        ``command`` that runs beside the daemons, and the file that it writes first, ``is_ready``; ``accounting``:
-        ``None``, or the arguments of what a database is ``made_by`` and of the ``database``, its ``socket``, the
-        ``port`` of slurmdbd, ``commands`` that fill it, and what is ``shown`` of it, by file.
+        ``jobs``: for each ``at``, seconds after date 0, ``until``, before which it may not start, ``longest_s``, the
+        longest time that it may run, options of sbatch with words that are filled in here, ``filled``, its other
+        ``arguments``, ``positions``, the numbers of the jobs that it makes, and whether they are the tasks of an
+        array, ``is_array``; ``events``: for each ``at``, ``until`` when it lasts, the ``job`` that it is about, if any,
+        and its ``command`` with words that are filled in here; ``requeues``: whether jobs begin anew that lose their
+        nodes; ``beside``: ``None``, or the ``command`` that runs beside the daemons, and the file that it writes first,
+        ``is_ready``; ``accounting``: ``None``, or the arguments of what a database is ``made_by`` and of the
+        ``database``, its ``socket``, the ``port`` of slurmdbd, ``commands`` that fill it, and what is ``shown`` of it,
+        by file.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -49,13 +60,17 @@ class Driver:
         self._folder = Path(plan["folder"])
         self._jobs = plan["jobs"]
         self._ids: dict[int, int] = {}
-        self._n_submitted = 0
+        self._names: dict[int, str] = {}
+        self._happened: dict[int, float] = {}
+        self._until_s = -math.inf
+        self._longest_s = 0.0
         self._n_jobs = sum(len(job["positions"]) for job in self._jobs)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._reports = (self._folder / "reports").open("a", encoding="utf-8")
         self._reported_s = -math.inf
         self._changed_s = time.time()
         self._seen = (-1, -1, -1)
+        self._asked_s = -math.inf
         self._late_s = 0.0
         self._epoch_s = 0.0
 
@@ -71,13 +86,39 @@ class Driver:
         self._epoch_s = math.ceil(time.time() + _LEAD_S * self._plan["speed"])
         self._changed_s = self._epoch_s
         self._report("ready", epoch_s=self._epoch_s)
-        for job in self._jobs:
-            self._wait_until(self._epoch_s + job["at"])
-            self._submit(job)
-        while self._seen[2] < self._n_jobs:
+        for at, _, do, what in self._agenda():
+            if not self._wait_until(self._epoch_s + at):
+                break
+            do(what)
+        while not self._is_over():
             self._watch(self._pause_s())
         ids = [self._ids[place] for place in range(self._n_jobs)]
-        self._report("over", end_s=time.time() - self._epoch_s, late_s=self._late_s, ids=ids)
+        end_s = time.time() - self._epoch_s
+        self._report("over", end_s=end_s, late_s=self._late_s, ids=ids, happened=self._happened)
+
+    def _agenda(self) -> list[tuple[float, int, Any, Any]]:
+        """Return what is done, and when: at one date first what lasts, then submissions, then what happens to jobs."""
+        events = [
+            (one["at"], 0 if one["job"] is None else 2, self._act, (number, one))
+            for number, one in enumerate(self._plan["events"])
+        ]
+        submissions = [(job["at"], 1, self._submit, job) for job in self._jobs]
+        return sorted([*events, *submissions], key=lambda one: one[:2])
+
+    def _is_over(self) -> bool:
+        """Return whether all jobs have ended."""
+        if len(self._ids) < self._n_jobs:
+            return False
+        if self._seen[2] >= self._n_jobs:
+            return True
+        # One line is about all tasks of an array that never started, so that lines do not tell when an array has ended.
+        if not any(job["is_array"] for job in self._jobs) or time.time() < self._asked_s + self._plan["speed"]:
+            return False
+        self._asked_s = time.time()
+        if self._output("squeue", "-h", "-o", "%i").strip():
+            return False
+        self._watch(self._pause_s())  # what has left the queue may not have been noted yet
+        return True
 
     def _report(self, kind: str, **values: Any) -> None:
         self._reports.write(json.dumps({"kind": kind, **values}) + "\n")
@@ -174,21 +215,48 @@ class Driver:
                 how = f"code {code}" if code >= 0 else f"signal {-code}"
                 raise Failed(f"{name} ended with {how}")
 
-    def _wait_until(self, date_s: float) -> None:
+    def _wait_until(self, date_s: float) -> bool:
+        """Wait for a date; return whether anything is left to happen then."""
         while True:
+            if self._is_over():
+                return False
             left_s = date_s - time.time()
             if left_s <= 0:
-                return
+                return True
+            self._until_s = max(self._until_s, date_s)
             self._watch(min(left_s, self._pause_s()))
 
     def _submit(self, job: dict[str, Any]) -> None:
         self._late_s = max(self._late_s, time.time() - self._epoch_s - job["at"])
-        output = self._output("sbatch", *job["arguments"]).strip()
-        # The components of a het job are numbered one after the other.
-        for number, place in enumerate(job["positions"], start=int(output.split(";")[0])):
-            self._ids[place] = number
-        self._n_submitted += 1
+        output = self._output("sbatch", *self._filled(job["filled"]), *job["arguments"]).strip()
+        first = int(output.split(";")[0])
+        # The components of a het job are numbered one after the other, the tasks of an array when they start.
+        for number, place in enumerate(job["positions"]):
+            self._ids[place] = first + number * (not job["is_array"])
+            self._names[place] = f"{first}_{number}" if job["is_array"] else str(first + number)
+        self._wait_for_change(max(job["until"], job["at"]), job["longest_s"])
+
+    def _act(self, numbered: tuple[int, dict[str, Any]]) -> None:
+        """Do what a user or an administrator does; a job that has ended cannot be cancelled or released any more."""
+        number, event = numbered
+        command, *arguments = self._filled(event["command"])
+        self._happened[number] = time.time() - self._epoch_s
+        try:
+            self._output(command, *arguments)
+        except Failed as failure:
+            if not any(words in str(failure) for words in _HAS_ENDED):
+                raise
+        self._wait_for_change(max(event["until"], event["at"]), 0.0)
+
+    def _filled(self, words: list[str]) -> list[str]:
+        """Return words with Slurm's numbers of jobs and dates in them; see `hdrl.slurm.wishes`."""
+        return [word.format(id=self._names, job=self._ids, date=_Dates(self._epoch_s)) for word in words]
+
+    def _wait_for_change(self, until_s: float, longest_s: float) -> None:
+        """Note that something has changed, and how long nothing else may happen."""
         self._changed_s = time.time()
+        self._until_s = max(self._until_s, self._epoch_s + until_s)
+        self._longest_s = max(self._longest_s, longest_s)
         if time.time() - self._reported_s > self._pause_s():
             self._watch(0.0)
 
@@ -198,26 +266,38 @@ class Driver:
         self._check_daemons()
         now_s = time.time()
         started = sum(1 for _ in (self._folder / "ran").iterdir())
-        seen = (len(self._ids), started, self._n_ended())
+        n_ended, n_never_started = self._n_ended()
+        seen = (len(self._ids), started, n_ended)
         if seen != self._seen:
             self._seen, self._changed_s = seen, now_s
         self._report("progress", now_s=now_s - self._epoch_s, submitted=seen[0], started=seen[1], ended=seen[2])
-        n = self._n_submitted
-        due = self._jobs[n]["at"] + self._epoch_s if n < len(self._jobs) else -math.inf
-        longest_s = max((job["longest_s"] for job in self._jobs[:n]), default=0.0) if seen[1] > seen[2] else 0.0
-        if now_s > max(self._changed_s + longest_s, due) + self._plan["timeout_s"]:
+        longest_s = self._longest_s if started > n_ended - n_never_started else 0.0
+        if now_s > max(self._changed_s + longest_s, self._until_s) + self._plan["timeout_s"]:
             why = " ".join(self._output("squeue", "-h", "-t", "PD", "-o", "%i:%r").split()[:3]) or "none is pending"
             raise Failed(
                 f"{seen[0]} jobs submitted, {seen[1]} started, {seen[2]} ended, and nothing has changed for "
                 f"{now_s - self._changed_s:.0f} simulated s; pending: {why}"
             )
 
-    def _n_ended(self) -> int:
+    def _n_ended(self) -> tuple[int, int]:
+        """Return how many jobs have ended, and how many of these never started."""
         try:
             lines = (self._folder / "jobcomp.txt").read_bytes()
         except OSError:
-            return 0
-        return lines.count(b"\n") - lines.count(b" JobState=PREEMPTED ")  # those begin anew
+            return 0, 0
+        anew = sum(lines.count(f" JobState={state} ".encode()) for state in _BEGIN_ANEW)
+        n_ended = lines.count(b"\n") - (anew if self._plan["requeues"] else 0)
+        return n_ended, lines.count(b" NodeList=(null) ")
+
+
+class _Dates:
+    """Dates as Slurm reads them, by seconds after date 0."""
+
+    def __init__(self, epoch_s: float) -> None:
+        self._epoch_s = epoch_s
+
+    def __getitem__(self, seconds: int | str) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self._epoch_s + int(seconds)))
 
 
 def _is_listening(port: int) -> bool:

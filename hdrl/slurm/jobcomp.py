@@ -15,8 +15,10 @@ _WORD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _WANTED = ("JobId", "JobState", "StartTime", "EndTime", "SubmitTime", "ProcCnt", "NodeList")
 _MOST = 2**31
 
-BEGINS_ANEW = "PREEMPTED"
-"""The state of a job that is requeued for another one, where that is what becomes of preempted jobs."""
+BEGINS_ANEW = ("PREEMPTED", "NODE_FAIL")
+"""The states of a job that is requeued for another one or as its node failed, where that is what becomes of them."""
+
+_NO_NODES = "(null)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,10 @@ class Completion:
     Attributes
     ----------
     job_id
-        Slurm's number; each task of an array has one of its own.
+        Slurm's number; each task of an array has one of its own, and the last one to start has that of the array.
+    array_id, task
+        The number of its array and its own in it; -1 of a job that is no task, and of those tasks of an array that
+        never started: one line is about all of them.
     name
         Its name, which all tasks of an array share.
     state
@@ -49,6 +54,13 @@ class Completion:
     end_s: float
     cores: int
     nodes: str
+    array_id: int = -1
+    task: int = -1
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The number that sbatch gave, and the number of a task in its array."""
+        return (self.job_id, -1) if self.task < 0 else (self.array_id, self.task)
 
 
 def read_jobcomp(path: Path) -> list[Completion]:
@@ -75,7 +87,8 @@ def read_jobcomp(path: Path) -> list[Completion]:
 
 
 def _completion(words: dict[str, str]) -> Completion:
-    start_s = _date_s(words["StartTime"])
+    # A job that is cancelled while it waits starts and ends at that date, on no nodes.
+    start_s = None if words["NodeList"] == _NO_NODES else _date_s(words["StartTime"])
     submit_s, end_s = _date_s(words["SubmitTime"]), _date_s(words["EndTime"])
     eligible_s = _date_s(words.get("EligibleTime", "Unknown"))
     if submit_s is None or end_s is None:
@@ -90,6 +103,8 @@ def _completion(words: dict[str, str]) -> Completion:
         end_s=end_s,
         cores=_count(words["ProcCnt"]),
         nodes=words["NodeList"],
+        array_id=_count(words["ArrayJobId"]) if "ArrayJobId" in words else -1,
+        task=_count(words["ArrayTaskId"]) if "ArrayTaskId" in words else -1,
     )
 
 
@@ -101,7 +116,7 @@ def _count(text: str) -> int:
 
 
 def _date_s(text: str) -> float | None:
-    if text in ("Unknown", "None", "1969-12-31T23:59:59"):
+    if text.lower() in ("unknown", "none") or text == "1969-12-31T23:59:59":
         return None
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC).timestamp()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import PlatformError
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.site_rules.model import SiteRules
 from hdrl.settings.batch.workload.model import Workload
 
 MAX_NODE_CORES = 65_533
@@ -31,15 +32,15 @@ class SlurmNode:
         Ids of the cores of the platform that it stands for, ascending.
     memory_mib
         Its memory in MiB.
-    partitions
-        For each partition of the site, whether it is in it; empty without a site.
+    like
+        A node of the platform that it stands for; the rules of a site say the same of all of them.
     """
 
     name: str
     kind: int
     cores: NDArray[np.int64]
     memory_mib: int
-    partitions: tuple[bool, ...] = ()
+    like: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
             f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons "
             f"allows {max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
         )
-    shared = [() if rules is None else tuple(rules.partition_nodes[:, node].tolist()) for node in range(len(kinds))]
+    shared = [() if rules is None else _of_node(rules, node) for node in range(len(kinds))]
     alike = sorted(set(zip(kinds, shared, strict=True)))
     if len(alike) > max_nodes:
         raise PlatformError(
@@ -110,12 +111,12 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
     groups = [[node for node, own in enumerate(zip(kinds, shared, strict=True)) if own == one] for one in alike]
     nodes: list[SlurmNode] = []
     shares = _shares([len(one) for one in groups], max_nodes)
-    for (kind, partitions), group, n_parts in zip(alike, groups, shares, strict=True):
+    for (kind, _), group, n_parts in zip(alike, groups, shares, strict=True):
         for part in np.array_split(np.array(group), n_parts):
             cores = np.concatenate([cores_of_node[node] for node in part.tolist()]).astype(np.int64)
             whole_mib = max(int(min(float(np.sum(memory_mib[part])), _MAX_MEMORY_MIB)), 1)
             number = 1 + sum(one.kind == kind for one in nodes)
-            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores, whole_mib, partitions))
+            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores, whole_mib, group[0]))
     largest = max(len(node.cores) for node in nodes)
     if largest > MAX_NODE_CORES:
         raise PlatformError(
@@ -123,6 +124,17 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
             "slurm.daemons, or take a smaller machine"
         )
     return SlurmMachine(tuple(nodes), tuple(speeds.tolist()), counts_memory)
+
+
+def _of_node(rules: SiteRules, node: int) -> tuple[tuple[float, ...], ...]:
+    """Return what the rules of a site say of a node: only nodes of which they say the same are put together."""
+    outages = rules.outages[rules.outages["node"] == node]
+    return (
+        tuple(rules.partition_nodes[:, node].tolist()),
+        tuple(rules.reservation_nodes[:, node].tolist() if len(rules.reservations) else ()),
+        tuple(rules.nodes[["features", "weight"]][node].tolist()),
+        *(tuple(row) for row in outages[["start_s", "end_s", "is_drain"]].tolist()),
+    )
 
 
 def _cores_by(unit_of_core: NDArray[np.int32]) -> list[NDArray[np.int64]]:

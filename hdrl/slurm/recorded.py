@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,10 +36,14 @@ from hdrl.settings.batch.workload.swf import SwfLog, unknown_rows
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 from hdrl.slurm.accounting import ACCOUNTS, QOS
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
-from hdrl.slurm.simulator import FOLDER, OWN_POLICY
+from hdrl.slurm.recording import CONF, CYCLES, EVENTS, FOLDER, JOBS
+from hdrl.slurm.simulator import OWN_POLICY
+from hdrl.slurm.wishes import KINDS, LASTING
 
 _MOST_JOBS = 1_000_000
 _DAY_S = 86400.0
+
+_DEPENDENCY = re.compile(rf"({'|'.join(KINDS.values())}):(\d{{1,7}})(?:_(\d{{1,7}}))?(\+\d{{1,7}})?")
 
 Seconds = Annotated[float, Field(ge=0, le=MAX_VALUE)]
 
@@ -56,10 +61,12 @@ class _Job(BaseModel):
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
-    after: int | None = Field(default=None, ge=0)
+    after: Annotated[int, Field(ge=0)] | str | None = None
     begin_s: Seconds | None = None
     array: int | None = Field(default=None, ge=1, le=_MOST_JOBS)
     throttle: int | None = Field(default=None, ge=1)
+    nodes: int | None = Field(default=None, ge=1)
+    features: str | None = None
     nice: int | None = Field(default=None, ge=-(2**31), lt=2**31)
     exclusive: bool = False
     cancel_after_s: Seconds | None = None
@@ -85,7 +92,7 @@ class _Event(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    kind: Literal["reservation", "cancel", "release"]
+    kind: Literal["reservation", "failure", "drain", "cancel", "release"]
     at: Seconds
     job: int | None = Field(default=None, ge=0)
     duration_min: float | None = Field(default=None, gt=0, le=10**8)
@@ -143,7 +150,7 @@ class RecordedRun:
         return other.start_s + (self.t0_s - other.t0_s)
 
 
-FILES = ("jobs.json", "jobcomp.txt", "slurm.conf", ACCOUNTS, QOS)
+FILES = (JOBS, "jobcomp.txt", CONF, EVENTS, CYCLES, ACCOUNTS, QOS)
 
 
 def keep_run(folder: Path, place: Path) -> None:
@@ -181,7 +188,7 @@ def read_run(folder: Path) -> RecordedRun:
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     path = _file(folder, "jobs.json")
     found = checked(_Run, read_json(path), path)
-    events = _events(_file(folder, "events.json"), len(found.jobs))
+    events = _events(_file(folder, EVENTS), len(found.jobs))
     began_s = found.t0 - found.t0 % _DAY_S
     conf = _conf(folder)
     platform = _machine(folder, found, conf, events)
@@ -226,9 +233,9 @@ def _events(path: Path, n_jobs: int) -> list[_Event]:
         return []
     events = checked(_Events, read_json(path), path).root
     for number, one in enumerate(events):
-        if one.kind == "reservation" and one.duration_min is None:
-            raise ReadError(path, f"[{number}] has no duration_min, expected the minutes of the reservation")
-        if one.kind != "reservation" and (one.job is None or one.job >= n_jobs):
+        if one.kind in LASTING and one.duration_min is None:
+            raise ReadError(path, f"[{number}] has no duration_min, expected the minutes of the {one.kind}")
+        if one.kind not in LASTING and (one.job is None or one.job >= n_jobs):
             raise ReadError(path, f"[{number}].job is {one.job}, expected the index of a job, 0 to {n_jobs - 1}")
     return events
 
@@ -244,9 +251,9 @@ def _machine(folder: Path, found: _Run, conf: SiteConf, events: Sequence[_Event]
             folder / "slurm.conf", f"names nodes with {in_conf:,} cores, expected {n_cores:,} as in jobs.json"
         )
     closed = [
-        Downtime(_date(found.t0 + one.at), _date(found.t0 + one.at + 60 * (one.duration_min or 0)), one.nodes)
+        Downtime(_date(found.t0 + one.at), _date(found.t0 + one.at + 60 * (one.duration_min or 0)), one.nodes, one.kind)
         for one in events
-        if one.kind == "reservation"
+        if one.kind in LASTING
     ]
     conf = replace(conf, downtimes=tuple(closed))
     return replace(build_platform(platform_of(conf), name=folder.name), site=rules_of(conf))
@@ -260,9 +267,10 @@ def _check_jobs(path: Path, jobs: Sequence[_Job], conf: SiteConf, happened: Cont
     for number, job in enumerate(jobs):
         for kind, delay_s in (("release", job.hold_s), ("cancel", job.cancel_after_s)):
             if delay_s is not None and (kind, number) not in happened:
-                raise ReadError(path.with_name("events.json"), f"has no {kind} of job {number}, expected one")
-        if job.after is not None and job.after >= number:
-            raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the index of an earlier job")
+                raise ReadError(path.with_name(EVENTS), f"has no {kind} of job {number}, expected one")
+        for one in _dependencies(path, number, job):
+            if one.other >= number or (one.task is not None and one.task >= (jobs[one.other].array or 0)):
+                raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the index of an earlier job")
         if job.het is not None and (job.het > number or jobs[job.het].het != job.het):
             raise ReadError(path, f"jobs.{number}.het is {job.het}, expected the index of the first component")
         named: list[tuple[str, str, Iterable[str]]] = [
@@ -276,15 +284,43 @@ def _check_jobs(path: Path, jobs: Sequence[_Job], conf: SiteConf, happened: Cont
         raise ReadError(path, f"has more than {_MOST_JOBS:,} jobs and tasks of arrays")
 
 
+@dataclass(frozen=True, slots=True)
+class _Dependency:
+    """A dependency of a recorded job: its kind, the index of the other job, its task, and ``+`` with minutes."""
+
+    kind: str
+    other: int
+    task: int | None
+    delay: str
+
+    def text(self, numbers: Sequence[Sequence[int]]) -> str:
+        """Return it as a cell of `site_rules.columns` has it, given the numbers of the tasks of each job.
+
+        Whether the other job ended well is known: a job that waited for it in vain is cancelled then.
+        """
+        kind = "afterany" if self.kind in ("afterok", "afternotok") else self.kind
+        others = numbers[self.other] if self.task is None else [numbers[self.other][self.task]]
+        return ":".join((kind, *(f"{other}{self.delay}" for other in others)))
+
+
+def _dependencies(path: Path, number: int, job: _Job) -> list[_Dependency]:
+    """Return what a job depends on; an index alone is that of a job which must have ended."""
+    text = f"afterany:{job.after}" if isinstance(job.after, int) else job.after or ""
+    found = []
+    for part in filter(None, text.split(",")):
+        match = _DEPENDENCY.fullmatch(part)
+        if match is None:
+            raise ReadError(path, f"jobs.{number}.after has {quoted(part)}, expected for instance afterok:3")
+        kind, other, task, delay = match.groups()
+        found.append(_Dependency(kind, int(other), None if task is None else int(task), delay or ""))
+    return found
+
+
 def _log(
     path: Path, ended: Path, found: _Run, events: Sequence[_Event], began_s: float, qos: Sequence[str]
 ) -> tuple[SwfLog, NDArray[np.float64], NDArray[np.float64]]:
     """Return the log of the jobs, and since when each could start and when it did, all in the order of the log."""
-    completions = _whole(read_jobcomp(ended))
-    by_id = {one.job_id: one for one in completions}
-    by_name: dict[str, list[Completion]] = {}
-    for one in completions:
-        by_name.setdefault(one.name, []).append(one)
+    by_key = {one.key: one for one in _whole(read_jobcomp(ended))}
     when: dict[tuple[str, int | None], float] = {(one.kind, one.job): found.t0 + one.at - began_s for one in events}
     lines: list[tuple[float, ...]] = []
     cells: list[tuple[int, dict[str, str]]] = []
@@ -292,13 +328,7 @@ def _log(
     numbers: list[range] = []
     queues: list[int] = []
     for place, job in enumerate(found.jobs):
-        if job.id not in by_id:
-            raise ReadError(ended, f"says nothing of job {job.id}")
-        tasks = [by_id[job.id]]
-        if job.array is not None:
-            tasks = sorted(by_name[tasks[0].name], key=lambda one: one.end_s if one.start_s is None else one.start_s)
-            if len(tasks) != job.array:
-                raise ReadError(ended, f"has {len(tasks)} tasks of array {job.id}, expected {job.array}")
+        tasks = _tasks(ended, job, by_key)
         numbers.append(range(len(lines) + 1, len(lines) + 1 + len(tasks)))
         for task in tasks:
             number, submit_s = len(lines) + 1, task.submit_s - began_s
@@ -311,7 +341,12 @@ def _log(
             lines.append((number, submit_s, run_s, job.cores, job.cores, limit_s or run_s))
             dates.append((task.eligible_s - began_s, start_s))
             queues.append(-1 if job.qos is None else qos.index(job.qos))
-            cell = _cell(job, place, number, submit_s, when, numbers)
+            cell = _cell(job, place, number, submit_s, when)
+            waits_for = _dependencies(path, place, job)
+            if waits_for:
+                cell["dependencies"] = ",".join(one.text(numbers) for one in waits_for)
+                if task.start_s is None:
+                    cell.setdefault("cancelled_s", str(task.end_s - began_s))
             if len(cell) > 1:
                 cells.append((number, cell))
     rows = unknown_rows(len(lines))
@@ -326,12 +361,27 @@ def _log(
     return SwfLog(path.parent.name, rows, header, columns=asks), eligible_s, start_s
 
 
+def _tasks(ended: Path, job: _Job, by_key: Mapping[tuple[int, int], Completion]) -> list[Completion]:
+    """Return what became of a job, or of each task of an array."""
+    whole = by_key.get((job.id, -1))
+    if job.array is None:
+        if whole is None:
+            raise ReadError(ended, f"says nothing of job {job.id}")
+        return [whole]
+    found = [by_key[job.id, task] for task in range(job.array) if (job.id, task) in by_key]
+    if whole is not None and whole.start_s is None:  # one line about all tasks that never started
+        found = [by_key.get((job.id, task), whole) for task in range(job.array)]
+    if len(found) != job.array:
+        raise ReadError(ended, f"has {len(found)} tasks of array {job.id}, expected {job.array}")
+    return found
+
+
 def _whole(completions: Sequence[Completion]) -> list[Completion]:
     """Return jobs in the order in which they ended; those that began anew with the dates at which they came first."""
-    found: dict[int, Completion] = {}
+    found: dict[tuple[int, int], Completion] = {}
     for one in completions:
-        first = found.pop(one.job_id, one)
-        found[one.job_id] = replace(one, submit_s=first.submit_s, eligible_s=first.eligible_s)
+        first = found.pop(one.key, one)
+        found[one.key] = replace(one, submit_s=first.submit_s, eligible_s=first.eligible_s)
     return list(found.values())
 
 
@@ -341,7 +391,6 @@ def _cell(
     number: int,
     submit_s: float,
     when: Mapping[tuple[str, int | None], float],
-    numbers: Sequence[Sequence[int]],
 ) -> dict[str, str]:
     """Return what a job asks of a site, by column of `site_rules.columns`."""
     found: dict[str, Any] = {
@@ -353,7 +402,8 @@ def _cell(
         "array": None if job.array is None else place,
         "array_limit": job.throttle,
         "het_group": job.het,
-        "dependencies": None if job.after is None else ":".join(("afterany", *map(str, numbers[job.after]))),
+        "nodes": job.nodes,
+        "features": job.features,
         "held_until_s": when.get(("release", place)),
         "cancelled_s": when.get(("cancel", place)),
     }

@@ -1,14 +1,15 @@
-"""The rules of a site in the words of ``slurm.conf`` and of sbatch: partitions, scheduling, niceness."""
+"""The rules of a site in the words of ``slurm.conf``: nodes, partitions, scheduling; and what is not passed on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import fields
 
 import numpy as np
 
-from hdrl.base.errors import SimulationError
+from hdrl.base.errors import SimulationError, quoted
 from hdrl.settings.batch.site_rules.model import (
     UNLIMITED,
     HetjobPrio,
@@ -17,49 +18,75 @@ from hdrl.settings.batch.site_rules.model import (
     SchedulerParameters,
     SiteJobs,
     SiteRules,
+    components_of,
     undemanding_jobs,
 )
 from hdrl.slurm.conf import clock_text
+from hdrl.slurm.machine import SlurmMachine
+from hdrl.slurm.wishes import Refused, feature_names
 
-_PASSED_ON = ("partitions", "nice", "user", "account", "qos", "het_group")
-"""Columns of `SITE_JOB_DTYPE` that sbatch gets, or that nothing here uses."""
+_NOT_PASSED_ON = ("gpus", "site_factor")
+"""Columns of `SITE_JOB_DTYPE` that sbatch does not get."""
+
+_ALONE = ("begin_s", "held_until_s", "cancelled_s", "array")
+"""Columns that components of het jobs may not have, since what Slurm does with them has not been tried."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 
 _IN_MINUTES = ("bf_window_s",)
 
 
 def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
-    """Refuse what a Slurm on nodes that are put together cannot follow, and what is not passed on to it.
+    """Refuse what is not passed on to Slurm.
 
     Raises
     ------
-    SimulationError
+    Refused
         If a site or its jobs have such a thing.
     """
     found = [] if rules is None else list(_of_machine(rules))
     if asked is not None:
         plain = undemanding_jobs(len(asked.jobs))
-        found += [
-            f"jobs that ask for {name}"
-            for name in asked.jobs.dtype.names or ()
-            if name not in _PASSED_ON and not np.array_equal(asked.jobs[name], plain[name])
-        ]
-        found += ["dependencies"] if len(asked.dependencies) else []
+        differs = {name: asked.jobs[name] != plain[name] for name in (*_NOT_PASSED_ON, *_ALONE)}
+        found += [f"jobs that ask for {name}" for name in _NOT_PASSED_ON if np.any(differs[name])]
+        is_part = components_of(asked.jobs["het_group"])[0] >= 0
+        has_wish = np.logical_or.reduce([differs[name] for name in _ALONE])
+        has_wish[asked.dependencies["job"]] = has_wish[asked.dependencies["on"]] = True
+        found += ["het jobs with dates, holds, cancellations or dependencies"] if np.any(is_part & has_wish) else []
     if found:
-        raise SimulationError(
-            f"simulator 'slurm' takes no {found[0]}; of the rules of a site it has partitions, nice, het jobs, "
-            "accounts and QOS"
-        )
+        raise Refused(found[0])
 
 
 def _of_machine(rules: SiteRules) -> Iterator[str]:
-    for what in ("reservations", "outages"):
-        if len(getattr(rules, what)):
-            yield what
-    partitions = rules.partitions
-    if np.any(partitions["min_nodes"] > 1) or np.any(partitions["max_nodes"] != UNLIMITED):
-        yield "limits of nodes per job"
-    if np.any(partitions["is_exclusive"] != 0) or rules.preemption.by == PreemptBy.PARTITION:
-        yield "partitions with whole nodes or preemption"
+    if rules.preemption.by == PreemptBy.PARTITION:
+        yield "preemption by partition"
+    for what, names in (("partition", rules.partition_names), ("feature", rules.feature_names)):
+        yield from (f"{what} {quoted(name)}, expected one word" for name in names if not _NAME.fullmatch(name))
+
+
+def check_nodes(rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, n_nodes: int) -> None:
+    """Refuse rules that count nodes where nodes of the platform are put together.
+
+    Parameters
+    ----------
+    n_nodes
+        How many nodes the platform has.
+
+    Raises
+    ------
+    SimulationError
+        If there are such rules.
+    """
+    if len(machine.nodes) == n_nodes:
+        return
+    partitions, jobs = rules.partitions, asked.jobs
+    has_limits = np.any(partitions["min_nodes"] > 1) or np.any(partitions["max_nodes"] != UNLIMITED)
+    is_whole = np.any(partitions["is_exclusive"] != 0) or np.any(jobs["is_exclusive"] != 0)
+    if has_limits or is_whole or np.any(jobs["nodes"] != UNLIMITED):
+        raise SimulationError(
+            f"simulator 'slurm' has {len(machine.nodes):,} nodes for {n_nodes:,} of the platform, so that numbers of "
+            f"nodes and whole nodes would mean something else; raise slurm.daemons to {n_nodes:,}"
+        )
 
 
 def scheduling_of(rules: SiteRules) -> list[str]:
@@ -115,21 +142,31 @@ def preemption_lines(rules: SiteRules) -> list[str]:
     ]
 
 
-def partition_lines(rules: SiteRules, nodes: Mapping[str, Sequence[bool]]) -> list[str]:
-    """Return a line for each partition.
+def node_words(rules: SiteRules, machine: SlurmMachine) -> list[str]:
+    """Return more words of the line of each node: its features, and its weight where they differ."""
+    has_weights = len(np.unique(rules.nodes["weight"])) > 1
+    found = []
+    for node in machine.nodes:
+        row = rules.nodes[node.like]
+        features = feature_names(rules, row["features"])
+        words = [f"Features={','.join(features)}"] if features else []
+        words += [f"Weight={row['weight']}"] if has_weights else []
+        found.append("".join(f" {word}" for word in words))
+    return found
 
-    Parameters
-    ----------
-    nodes
-        For each node of Slurm, in which partitions it is.
-    """
+
+def partition_lines(rules: SiteRules, machine: SlurmMachine) -> list[str]:
+    """Return a line for each partition."""
     lines = []
     for number, (name, row) in enumerate(zip(rules.partition_names, rules.partitions, strict=True)):
-        listed = ",".join(node for node, membership in nodes.items() if membership[number])
+        listed = ",".join(node.name for node in machine.nodes if rules.partition_nodes[number, node.like])
+        limits = f" MinNodes={row['min_nodes']}" if row["min_nodes"] > 1 else ""
+        limits += f" MaxNodes={row['max_nodes']}" if row["max_nodes"] != UNLIMITED else ""
         lines.append(
             f"PartitionName={name} Nodes={listed} Default={'YES' if number == rules.default_partition else 'NO'} "
             f"MaxTime={_minutes(float(row['max_time_s']))} PriorityTier={row['tier']} "
-            f"PriorityJobFactor={row['job_factor']} State=UP OverSubscribe=NO"
+            f"PriorityJobFactor={row['job_factor']} State=UP "
+            f"OverSubscribe={'EXCLUSIVE' if row['is_exclusive'] else 'NO'}{limits}"
         )
     return lines
 

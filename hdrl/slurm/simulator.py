@@ -8,6 +8,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OutputError, SimulationError
-from hdrl.base.files import atomic_write, write_json
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
@@ -27,22 +27,21 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.settings.batch.site_rules.model import PreemptBy, components_of
+from hdrl.settings.batch.site_rules.model import PreemptBy, SiteRules, components_of
 from hdrl.settings.batch.site_rules.simulator import plain_jobs
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
 from hdrl.slurm.accounting import accounting_of, needs_accounting
 from hdrl.slurm.cluster import Deployed, RunOutcome, SlurmCluster, Submission
-from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, without_paths
-from hdrl.slurm.jobcomp import BEGINS_ANEW
+from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, user_name, without_paths
+from hdrl.slurm.jobcomp import BEGINS_ANEW, Completion
 from hdrl.slurm.machine import machine_of
-from hdrl.slurm.rules import check_rules, partition_lines, partitions_of, scheduling_of
+from hdrl.slurm.recording import FOLDER, write_run
+from hdrl.slurm.rules import check_nodes, check_rules, node_words, partition_lines, partitions_of, scheduling_of
+from hdrl.slurm.wishes import NO_WISHES, Event, Wishes, events_of, wishes_of
 
 OWN_POLICY = "slurm"
 """Slurm's own order; all other policies are deployed."""
-
-FOLDER = "slurm"
-"""The folder within a run folder with what was recorded."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,8 +104,17 @@ class SlurmSimulator:
         if settings.conf is not None:
             self._scheduling = scheduling_lines(settings.conf)
         self._partitions: Sequence[str] = ONE_PARTITION
+        self._of_nodes: Sequence[str] = ()
+        self._wishes: Sequence[Wishes] = [NO_WISHES] * workload.n_jobs
+        self._events: Sequence[Event] = ()
         if rules is not None:
-            self._partitions = partition_lines(rules, {one.name: one.partitions for one in self._machine.nodes})
+            asked = plain_jobs(workload) if workload.site is None else workload.site
+            check_nodes(rules, asked, self._machine, platform.n_nodes)
+            self._partitions = partition_lines(rules, self._machine)
+            self._of_nodes = node_words(rules, self._machine)
+            self._wishes = wishes_of(rules, asked, workload, self._order)
+            self._events = events_of(rules, asked, self._machine, workload, self._order, user_name())
+        self._requeues = rules is not None and _requeues(rules)
         self._kills = _kills(workload)
         self._submissions = self._submitted()
         self._trace: Trace | None = None
@@ -128,14 +136,15 @@ class SlurmSimulator:
         """
         settings, n_jobs = self._settings, self.workload.n_jobs
         self._check_time()
-        rules = self.platform.site
         with SlurmCluster(
             self._machine,
             settings,
             scheduling=self._scheduling,
             partitions=self._partitions,
+            of_nodes=self._of_nodes,
             kills=self._kills,
-            requeues=rules is not None and rules.preemption.by == PreemptBy.QOS,
+            requeues=self._requeues,
+            events=self._events,
             deployed=self._deployed,
             accounting=self._accounting,
         ) as cluster:
@@ -149,7 +158,7 @@ class SlurmSimulator:
                     f"lower speed than {settings.speed:g} (slurm.speed), or fewer programs beside it"
                 )
             if self._folder is not None:
-                self._record(policy, cluster, outcome, mean_s, self._folder / FOLDER)
+                self._record(policy, cluster, outcome, mean_s)
         info = {
             "simulator": "slurm",
             "slurm_version": outcome.version,
@@ -206,10 +215,10 @@ class SlurmSimulator:
 
     def _busy_s(self) -> NDArray[np.float64]:
         """Return how long the machine is busy at least with the first job, with the first two, and so on."""
-        at_s = np.array([job.at_s for job in self._submissions])
+        at_s = np.array([max(job.at_s, job.wishes.until_s) for job in self._submissions])
         longest_s = np.array([job.run_s[0] for job in self._submissions])
         cores = np.array([job.cores for job in self._submissions])
-        ends_s = np.maximum.accumulate(at_s + longest_s) - at_s[:1]
+        ends_s = np.maximum.accumulate(at_s + longest_s) - [job.at_s for job in self._submissions[:1]]
         busy_s: NDArray[np.float64] = np.maximum(ends_s, np.cumsum(longest_s * cores) / self.platform.n_cores)
         return busy_s
 
@@ -240,18 +249,19 @@ class SlurmSimulator:
                 account=account,
                 qos=qos,
                 first=first,
+                wishes=wish,
             )
-            for job, times_s, code, (partitions, nice), (account, qos), first in zip(
-                jobs, run_s[self._order], codes[self._order], wanted, of_user, firsts, strict=True
+            for job, times_s, code, (partitions, nice), (account, qos), first, wish in zip(
+                jobs, run_s[self._order], codes[self._order], wanted, of_user, firsts, self._wishes, strict=True
             )
         ]
 
     def _overhead_s(self, outcome: RunOutcome) -> list[float]:
         """Return by how much the jobs that ended by themselves ran longer than they had to."""
-        number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
+        number = {key: k for k, key in enumerate(outcome.keys)}
         found = []
         for one in outcome.completions:
-            k = number.get(one.job_id)
+            k = number.get(one.key)
             if k in outcome.cpus and one.state in ("COMPLETED", "FAILED") and one.start_s is not None:
                 slowest = min(self._kind_of(name) for name in outcome.cpus[k])
                 found.append(one.end_s - one.start_s - self._submissions[k].run_s[slowest])
@@ -260,62 +270,43 @@ class SlurmSimulator:
     def _kind_of(self, name: str) -> int:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
-    def _record(
-        self, policy: str, cluster: SlurmCluster, outcome: RunOutcome, mean_overhead_s: float, folder: Path
-    ) -> None:
-        """Write what was submitted and what happened, as `hdrl.slurm.recorded` reads it."""
+    def _record(self, policy: str, cluster: SlurmCluster, outcome: RunOutcome, mean_overhead_s: float) -> None:
+        assert self._folder is not None  # noqa: S101 - checked before
+        folder = self._folder / FOLDER
+        about = {
+            "policy": policy,
+            "speed": self._settings.speed,
+            "node_cores": [len(node.cores) for node in self._machine.nodes],
+            "overhead_s": mean_overhead_s,
+        }
+        jobs = self._submissions
+        if self._accounting is None:  # accounts that stand for users
+            jobs = [replace(job, account="") for job in jobs]
+        conf = without_paths(outcome.conf, cluster.folder)
         folder.mkdir(exist_ok=True)
+        write_run(folder, about, jobs, self._events, outcome, conf)
         try:
             cluster.copy_logs(folder)
         except OSError as error:
             raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
-        with atomic_write(folder / "slurm.conf") as out:
-            out.write(without_paths(outcome.conf, cluster.folder))
-        jobs = [
-            {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min, "id": job_id}
-            | ({"partition": ",".join(job.partitions)} if job.partitions else {})
-            | ({"nice": job.nice} if job.nice else {})
-            | ({"account": job.account} if job.account and self._accounting is not None else {})
-            | ({"qos": job.qos} if job.qos else {})
-            | ({} if job.first is None else {"het": job.first})
-            for job, job_id in zip(self._submissions, outcome.job_ids, strict=True)
-        ]
-        recorded = {
-            "policy": policy,
-            "speed": self._settings.speed,
-            "node_cores": [len(node.cores) for node in self._machine.nodes],
-            "t0": outcome.epoch_s,
-            "late_s": outcome.late_s,
-            "overhead_s": mean_overhead_s,
-            "end_s": outcome.end_s,
-            "version": outcome.version,
-            "jobs": jobs,
-        }
-        write_json(folder / "jobs.json", recorded)
 
     def _traced(self, outcome: RunOutcome, info: dict[str, Any]) -> Trace:
         n_jobs = self.workload.n_jobs
         records = np.zeros(n_jobs, RECORD_DTYPE)
         records["start_s"] = records["run_s"] = records["energy_j"] = -1.0
-        number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
-        order = []
+        number = {key: k for k, key in enumerate(outcome.keys)}
+        order: list[int] = []
         for one in outcome.completions:
-            if one.state == BEGINS_ANEW:
+            if one.state in BEGINS_ANEW and self._requeues:
                 continue
-            if one.job_id not in number:
+            # A line about an array is about all of its tasks that never started.
+            about = [number[one.key]] if one.key in number else self._left_of(one.job_id, outcome, order)
+            if not about:
                 raise SimulationError(f"Slurm ran a job {one.job_id} that hdrl did not submit: someone else used it")
-            job = int(self._order[number[one.job_id]])
-            if one.state not in _STATES or one.start_s is None:
-                raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state}, expected {', '.join(_STATES)}")
-            if number[one.job_id] not in outcome.cpus:
-                raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state} without running its script")
-            row = records[job]
-            row["state"] = _STATES[one.state]
-            # Slurm's dates are whole seconds, so that a job could seem to start before its submission.
-            row["start_s"] = max(one.start_s - outcome.epoch_s, float(self.workload.jobs["submit_s"][job]))
-            row["run_s"] = max(one.end_s - outcome.epoch_s - row["start_s"], _LEAST_S)
-            row["return_code"] = self._submissions[number[one.job_id]].exit_code if one.state == "FAILED" else 0
-            order.append(job)
+            for k in about:
+                job = int(self._order[k])
+                self._note(records[job], job, k, one, outcome)
+                order.append(job)
         if sorted(order) != list(range(n_jobs)):
             raise SimulationError(f"Slurm ended {len(set(order)):,} of {n_jobs:,} jobs")
         cores = self._allocate(records, {int(self._order[k]): cpus for k, cpus in outcome.cpus.items()})
@@ -347,15 +338,36 @@ class SlurmSimulator:
             info=info,
         )
 
+    def _left_of(self, array_id: int, outcome: RunOutcome, ended: Sequence[int]) -> list[int]:
+        """Return the submissions of the tasks of an array that have not ended."""
+        mine = [k for k, (number, task) in enumerate(outcome.keys) if number == array_id and task >= 0]
+        return [k for k in mine if int(self._order[k]) not in ended]
+
+    def _note(self, row: np.void, job: int, k: int, one: Completion, outcome: RunOutcome) -> None:
+        """Note what became of a job."""
+        if one.start_s is None and one.state == "CANCELLED":
+            row["state"] = JobState.REJECTED
+            return
+        if one.state not in _STATES or one.start_s is None:
+            raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state}, expected {', '.join(_STATES)}")
+        if k not in outcome.cpus:
+            raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state} without running its script")
+        row["state"] = _STATES[one.state]
+        # Slurm's dates are whole seconds, so that a job could seem to start before its submission.
+        row["start_s"] = max(one.start_s - outcome.epoch_s, float(self.workload.jobs["submit_s"][job]))
+        row["run_s"] = max(one.end_s - outcome.epoch_s - row["start_s"], _LEAST_S)
+        row["return_code"] = self._submissions[k].exit_code if one.state == "FAILED" else 0
+
     def _allocate(self, records: NDArray[np.void], cpus: dict[int, dict[str, int]]) -> list[NDArray[np.int64]]:
         """Return cores of each job on its nodes: the free ones with the lowest ids, for Slurm notes no more."""
         free = {node.name: node.cores.tolist() for node in self._machine.nodes}
         for heap in free.values():
             heapq.heapify(heap)
         end_s = records["start_s"] + records["run_s"]
-        dates = [(float(end_s[job]), 0, job) for job in range(len(records))]
-        dates += [(float(records["start_s"][job]), 1, job) for job in range(len(records))]
-        held: dict[int, list[tuple[str, int]]] = {}
+        started = np.flatnonzero(records["start_s"] >= 0).tolist()
+        dates = [(float(end_s[job]), 0, job) for job in started]
+        dates += [(float(records["start_s"][job]), 1, job) for job in started]
+        held: dict[int, list[tuple[str, int]]] = {job: [] for job in range(len(records))}
         for _, starts, job in sorted(dates):
             if starts:
                 held[job] = [(name, heapq.heappop(free[name])) for name, n in cpus[job].items() for _ in range(n)]
@@ -363,6 +375,11 @@ class SlurmSimulator:
                 for name, core in held[job]:
                     heapq.heappush(free[name], core)
         return [np.array(sorted(core for _, core in held[job]), dtype=np.int64) for job in range(len(records))]
+
+
+def _requeues(rules: SiteRules) -> bool:
+    """Return whether jobs begin anew that lose their nodes, to others or as these fail."""
+    return rules.preemption.by == PreemptBy.QOS or bool(np.any(rules.outages["is_drain"] == 0))
 
 
 def account_of(user: int) -> str:
@@ -426,6 +443,7 @@ def _limit_min(limit_s: float) -> int | None:
 
 def _machine_states(records: NDArray[np.void], n_cores: int) -> NDArray[np.void]:
     """Return how many cores compute after each start and end of a job."""
+    records = records[records["start_s"] >= 0]
     end_s = records["start_s"] + records["run_s"]
     dates = np.concatenate([end_s, records["start_s"]])
     changes = np.concatenate([-records["n_cores"], records["n_cores"]])

@@ -44,12 +44,12 @@ def asked(*rows: tuple[int, int, int]) -> SiteJobs:
 def test_users_of_an_account_are_accounts_below_it() -> None:
     found = accounting_of(rules(ACCOUNTS, {}), asked((0, 7, -1), (2, 7, -1), (0, 3, -1), (0, 7, -1)))
     assert found.accounts == (
-        ("physics", "root", 3),
-        ("biology", "root", 1),
-        ("optics", "physics", 2),
-        ("biology_u7", "biology", 1),
-        ("optics_u3", "optics", 1),
-        ("optics_u7", "optics", 1),
+        ("physics", "root", ("fairshare=3",)),
+        ("biology", "root", ("fairshare=1",)),
+        ("optics", "physics", ("fairshare=2",)),
+        ("biology_u7", "biology", ("fairshare=1",)),
+        ("optics_u3", "optics", ("fairshare=1",)),
+        ("optics_u7", "optics", ("fairshare=1",)),
     )
     assert [account for account, _ in found.submitted_by] == ["optics_u7", "biology_u7", "optics_u3", "optics_u7"]
     assert found.commands("ann")[-1] == ("-i", "add", "user", "ann", "account=biology_u7,optics_u3,optics_u7")
@@ -64,6 +64,13 @@ def test_qos_are_set_once_all_are_known() -> None:
         ("-i", "modify", "qos", "high", "set", "Priority=9", "Preempt=normal", "PreemptExemptTime=00:01:30"),
     ]
     assert found.commands("ann")[-1] == ("-i", "add", "user", "ann", "account=nobody,u7", "qos=normal,high")
+
+
+def test_limits_of_all_jobs_of_an_account_or_a_qos() -> None:
+    limits = {"GrpTRES": "cpu=4", "GrpJobs": "2"}
+    found = accounting_of(rules({"optics": limits}, {"high": limits}), asked((0, 7, 0)))
+    assert found.accounts[0] == ("optics", "root", ("fairshare=1", "GrpTRES=cpu=4", "GrpJobs=2"))
+    assert found.qos == (("high", ("Priority=0", "GrpTRES=cpu=4", "GrpJobs=2")),)
 
 
 def test_lines_of_slurm_conf() -> None:
@@ -87,8 +94,15 @@ def test_only_what_needs_a_database_gets_one() -> None:
     [
         ({"Optics": {}}, {}, {}, (0, 1, -1), "account 'Optics', expected small letters, digits and _"),
         ({"root": {}}, {}, {}, (0, 1, -1), "account 'root'"),
-        ({"optics": {"GrpTRES": "cpu=4"}}, {}, {}, (0, 1, -1), "limits of QOS and accounts"),
-        ({}, {"low": {"MaxWall": "60"}}, {}, (-1, 1, 0), "limits of QOS and accounts"),
+        ({"optics": {"MaxJobs": "4"}}, {}, {}, (0, 1, -1), "limits of each user"),
+        ({}, {"low": {"MaxWall": "60"}}, {}, (-1, 1, 0), "limits of QOS on submissions and times"),
+        (
+            {},
+            QOS | {"normal": {"GraceTime": "60"}},
+            PREEMPTS,
+            (-1, 1, 0),
+            "QOS 'normal' .* after a GraceTime",
+        ),
         (ACCOUNTS, {}, {}, (-1, 1, -1), "jobs without an account of the site"),
         ({}, QOS, {}, (-1, 1, -1), "jobs without a QOS of the site"),
         ({}, QOS, PREEMPTS | {"PreemptMode": "CANCEL"}, (-1, 1, 0), "QOS 'normal' whose jobs are preempted by"),
@@ -196,15 +210,20 @@ def test_who_has_used_more_waits(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_needs_slurmdbd")
 def test_a_job_of_a_higher_qos_takes_the_nodes_of_another_one_which_begins_anew(tmp_path: Path) -> None:
-    platform = site({}, QOS, **PREEMPTS)
-    jobs = [Job(0.0, 4, gflop=900.0, requested_time_s=1800.0), Job(300.0, 4, gflop=60.0, requested_time_s=600.0)]
-    workload = replace(small_workload(*jobs), site=asked((-1, 1, 0), (-1, 1, 1)))
-    assert played(platform, workload, tmp_path) == [1, 0]
+    # The higher QOS runs one job at a time.
+    platform = site({}, QOS | {"high": QOS["high"] | {"GrpJobs": "1"}}, **PREEMPTS)
+    jobs = [Job(0.0, 4, gflop=900.0, requested_time_s=1800.0)]
+    jobs += [Job(300.0 + at, 2, gflop=60.0, requested_time_s=600.0) for at in (0, 1)]
+    workload = replace(small_workload(*jobs), site=asked((-1, 1, 0), (-1, 1, 1), (-1, 1, 1)))
+    assert played(platform, workload, tmp_path) == [1, 2, 0]
     run = read_run(tmp_path / "kept")
+    assert run.platform.site is not None
+    assert run.platform.site.qos["group_jobs"].tolist() == [-1, 1]
+    assert run.start_s[2] > run.start_s[1] + 60
     assert "JobState=PREEMPTED" in (tmp_path / "slurm" / "jobcomp.txt").read_text()
     # It waits from when it came, and runs as long as it did the last time.
     assert run.start_s[0] > run.start_s[1] > run.eligible_s[1] > run.eligible_s[0]
-    assert run.workload.jobs["requested_time_s"].tolist() == [1800, 600]
+    assert run.workload.jobs["requested_time_s"].tolist() == [1800, 600, 600]
     again = simulate(run.platform, run.workload, "slurm", energy=False)
     assert again.site is not None
-    assert again.site["n_restarts"].tolist() == [1, 0]
+    assert again.site["n_restarts"].tolist() == [1, 0, 0]

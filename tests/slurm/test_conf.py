@@ -77,7 +77,7 @@ def test_configuration(tmp_path: Path) -> None:
         machine,
         folder=tmp_path,
         ports=[7001, 7002, 7003],
-        scheduling=["SchedulerParameters=bf_interval=20"],
+        scheduling=["SchedulerParameters=bf_interval=20,bf_max_time=50"],
         n_jobs=20_000,
         kills=False,
         speed=40.0,
@@ -86,7 +86,10 @@ def test_configuration(tmp_path: Path) -> None:
     assert said["SlurmctldPort"] == "7001"
     assert said["SlurmctldHost"].endswith("(127.0.0.1)")
     assert {"NoCtldInAddrAny", "NoInAddrAny"} <= set(said["CommunicationParameters"].split(","))
-    assert said["SchedulerParameters"] == "bf_interval=20"
+    # Under the fast clock, 80 s are 2 s; Slurm takes no bf_yield_interval above 10 s.
+    given = "bf_interval=20,bf_max_time=50"
+    computes = "build_queue_timeout=80000000,max_sched_time=80,bf_yield_interval=10000000"
+    assert said["SchedulerParameters"] == f"{given},{computes}"
     assert (said["SelectTypeParameters"], said["OverTimeLimit"]) == ("CR_Core", "UNLIMITED")
     assert int(said["MaxJobCount"]) > 20_000
     assert said["MessageTimeout"] == "2000"

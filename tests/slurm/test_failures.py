@@ -33,6 +33,7 @@ GOOD = {
     "sinfo": "print('k0n1=idle')",
     "sbatch": "print(1)",
     "squeue": "print('1:Resources')",
+    "scancel": "",
     "scontrol": "",
     "faketime": "import os; os.execv(sys.argv[3], sys.argv[3:])",
 }

@@ -12,10 +12,13 @@ from click.testing import CliRunner
 from hdrl.base.errors import ReadError, UnknownName
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.experiment.reproduce.reproduce import reproduce
-from hdrl.experiments.batch_slurm import FLOOR, PAIRS, WAIT, made_up_site, slurm_fidelity
+from hdrl.experiments.batch_slurm import PAIRS, WAIT, made_up_site, slurm_fidelity
 from hdrl.launcher.main import cli
+from hdrl.metrics.orders import distance_between
 from hdrl.slurm.fidelity import fidelity, simulated_start_s
 from hdrl.slurm.recorded import keep_run, read_run
+
+from .test_het import starts_with_its_cycles
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm" / "runs"
 
@@ -93,7 +96,7 @@ def test_the_command(tmp_path: Path) -> None:
         ),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "gpus": 1}] * 2}, "gpus"),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "partition": "mian"}] * 2}, "did you mean 'main'"),
-        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "array": 2}] * 2}, "has 3 tasks of array 1, expected 2"),
+        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "array": 2}] * 2}, "has 0 tasks of array 1, expected 2"),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "hold_s": 9}] * 2}, "has no release of job 0"),
         ({"t0": "soon"}, "t0"),
     ],
@@ -141,6 +144,9 @@ def test_the_command_on_a_run_with_the_rules_of_a_site() -> None:
     said = CliRunner().invoke(cli, ["fidelity", str(RECORDED / "mixed-301"), "--policies", "slurm"])
     assert said.exit_code == 0, said.output
     assert "1 recorded runs, 87 jobs" in said.output
+    (found,) = fidelity([read_run(RECORDED / "mixed-301")], ["slurm"], lambda _: None).distances["slurm"]
+    assert found.discordant_share < 0.015
+    assert found.wait_ratio == pytest.approx(1.0, abs=0.05)
 
 
 EVENTS = [
@@ -206,7 +212,7 @@ def test_runs_that_repeat_each_other_tell_how_far_slurm_is_from_itself(tmp_path:
     assert found["1, Slurm itself", WAIT].value == pytest.approx((890 + 580) / (590 + 1180))
     assert found["2, Slurm itself", WAIT].value == pytest.approx((590 + 1180) / (890 + 580))
     assert found["1, slurm", PAIRS].null == found["2, slurm", PAIRS].null == pytest.approx(100 / 3)
-    assert found["other, slurm", PAIRS].null == FLOOR
+    assert found["other, slurm", PAIRS].null is None
     assert ("other, Slurm itself", PAIRS) not in found
     # `slurm` does what the first run and the other one did; sites count once.
     assert found["2, slurm less Slurm itself", PAIRS].value == pytest.approx(0)
@@ -262,17 +268,22 @@ def test_runs_are_kept_compressed_to_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_claims_on_runs_that_come_with_hdrl(tmp_path: Path) -> None:
-    experiment = read_experiment("slurm-accounting")
+    experiment = read_experiment("slurm-fidelity")
     assert reproduce(experiment, out=tmp_path / "out").is_same
     for name in experiment.recipe.traces:
         run, (_, made_up) = read_run(experiment.folder / name), made_up_site(name.partition("-")[0])
-        asked = [json.loads(one) for one in run.asked]
+        rows = [json.loads(one) for one in run.asked]
+        asked = [row for row in rows for _ in range(row["array"] or 1)]
         assert [one["at"] for one in asked] == made_up.jobs["submit_s"].tolist()
         assert [one["cores"] for one in asked] == made_up.jobs["cores"].tolist()
         assert [60 * one["limit_min"] for one in asked] == made_up.jobs["requested_time_s"].tolist()
 
 
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded runs in ../shared/slurm")
-def test_the_claims_on_recorded_runs(tmp_path: Path) -> None:
-    experiment = read_experiment("slurm-fidelity")
-    assert reproduce(experiment, out=tmp_path / "out", traces=[RECORDED]).is_same
+def test_with_the_dates_of_its_cycles_it_starts_jobs_of_mixed_rules_as_slurm_did() -> None:
+    run = read_run(read_experiment("slurm-fidelity").folder / "mixed-1")
+    start_s = starts_with_its_cycles(run, from_s=run.t0_s)
+    both = np.isfinite(run.start_s) & np.isfinite(start_s)
+    assert np.array_equal(np.isfinite(run.start_s), both)
+    found = distance_between(run.eligible_s[both], run.start_s[both], start_s[both])
+    assert found.discordant_share < 0.001
+    assert found.wait_ratio == pytest.approx(1.0, abs=0.01)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hdrl.base.errors import ReadError, SimulationError
 from hdrl.metrics.orders import distance_between
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.model import SiteJobs, undemanding_jobs
 from hdrl.slurm.fidelity import simulated_start_s
-from hdrl.slurm.recorded import read_run
+from hdrl.slurm.recorded import RecordedRun, read_run
 from hdrl.slurm.simulator import SlurmSimulator
 from hdrl.testing import Job, small_workload
 
@@ -60,11 +61,11 @@ def test_the_policy_starts_jobs_nearly_as_slurm_did() -> None:
     assert distance_between(run.eligible_s, run.start_s, start_s).discordant_share < 0.015
 
 
-def test_with_the_dates_of_its_cycles_it_starts_all_jobs_as_slurm_did() -> None:
-    run = read_run(RUN)
-    cycles = gzip.decompress((RUN / "cycles.json.gz").read_bytes()).decode()
+def starts_with_its_cycles(run: RecordedRun, *, from_s: float) -> NDArray[np.float64]:
+    """Return when the policy starts the jobs of a run, with cycles at the recorded dates, which count from a date."""
+    cycles = json.loads(gzip.decompress((run.folder / "cycles.json.gz").read_bytes()))
     done = subprocess.run(
-        [sys.executable, "-c", WITH_ITS_CYCLES, str(RUN), cycles],
+        [sys.executable, "-c", WITH_ITS_CYCLES, str(run.folder), json.dumps([from_s + one for one in cycles] + [1e9])],
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -72,7 +73,12 @@ def test_with_the_dates_of_its_cycles_it_starts_all_jobs_as_slurm_did() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    start_s = np.array(json.loads(done.stdout))
+    return np.array(json.loads(done.stdout))
+
+
+def test_with_the_dates_of_its_cycles_it_starts_all_jobs_as_slurm_did() -> None:
+    run = read_run(RUN)
+    start_s = starts_with_its_cycles(run, from_s=0.0)
     found = distance_between(run.eligible_s, run.start_s, start_s)
     assert found.discordant_share == 0
     assert found.wait_ratio == pytest.approx(1, abs=0.01)

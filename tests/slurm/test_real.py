@@ -24,7 +24,7 @@ from hdrl.slurm.recorded import read_run
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
 from .test_failures import command_lines
-from .test_rules import site_platform
+from .test_rules import depends, outage, rules, site_platform, window
 
 SPEED = 100.0
 """Faster than measurements go: what is looked at here does not depend on a few seconds."""
@@ -59,7 +59,11 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     )
     folder = tmp_path_factory.mktemp("run")
     found = simulate(platform, workload, "slurm", simulator="slurm", slurm=settings(), folder=folder)
-    assert {path.name for path in (folder / "slurm").iterdir()} == {"jobs.json", "jobcomp.txt", "slurm.conf"}
+    names = {path.name for path in (folder / "slurm").iterdir()}
+    assert names == {"jobs.json", "jobcomp.txt", "slurm.conf", "cycles.json"}
+    cycles_s = np.array(json.loads((folder / "slurm" / "cycles.json").read_text()))
+    assert np.all(np.diff(cycles_s) > 1)
+    assert 0 <= cycles_s[0] <= cycles_s[-1] < found.end_s + 100.0
     return found
 
 
@@ -90,16 +94,122 @@ def test_no_core_has_two_jobs(trace: Trace) -> None:
             assert overlap_s <= 0 or not set(trace.cores_of(one)) & set(trace.cores_of(other))
 
 
-def test_jobs_stay_in_their_partitions() -> None:
-    asked = undemanding_jobs(3)
-    asked["partitions"] = 2, 0, 2
-    jobs = [Job(float(at), 4, gflop=100.0, requested_time_s=300.0) for at in range(3)]
-    workload = replace(small_workload(*jobs), site=SiteJobs(jobs=asked))
-    found = simulate(site_platform(), workload, "slurm", simulator="slurm", slurm=settings())
-    # Those in 'short' share the first node, one after the other; the default partition has the others, too.
-    assert [found.cores_of(job).tolist() for job in (0, 2)] == [list(range(4))] * 2
-    assert found.records["start_s"][2] >= found.records["start_s"][0] + found.records["run_s"][0]
-    assert min(found.cores_of(1)) >= 4
+def test_the_rules_of_a_site(tmp_path: Path) -> None:
+    minute = {"requested_time_s": 60.0}
+    jobs = {
+        "first": Job(0.0, 4, gflop=50.0, **minute),
+        "if it ends well": Job(1.0, 4, gflop=20.0, **minute),
+        "if it fails": Job(2.0, 4, gflop=20.0, **minute),
+        "after a date": Job(3.0, 1, gflop=20.0, **minute),
+        "once released": Job(4.0, 1, gflop=20.0, **minute),
+        "cancelled": Job(5.0, 1, gflop=400.0, **minute),
+        "cancelled while held": Job(6.0, 1, gflop=20.0, **minute),
+        "task 0": Job(7.0, 1, gflop=20.0, **minute),
+        "task 1": Job(7.0, 1, gflop=30.0, **minute),
+        "task 2": Job(7.0, 1, gflop=20.0, **minute),
+        "after one of its name": Job(8.0, 1, gflop=20.0, **minute),
+        "a minute after a start": Job(9.0, 1, gflop=20.0, **minute),
+        "in vain, task 0": Job(10.0, 1, gflop=20.0, **minute),
+        "in vain, task 1": Job(10.0, 1, gflop=20.0, **minute),
+        "on two nodes": Job(11.0, 2, gflop=20.0, **minute),
+        "on whole nodes": Job(12.0, 2, gflop=20.0, **minute),
+        "short": Job(13.0, 1, gflop=20.0, **minute),
+        "short, once a reservation is over": Job(14.0, 1, gflop=20.0, requested_time_s=300.0),
+        "on a drained node": Job(32.0, 1, gflop=20.0, **minute),
+        "on a node that fails": Job(60.0, 1, gflop=60.0, **minute),
+    }
+    number = {name: place for place, name in enumerate(jobs)}
+    asked = undemanding_jobs(len(jobs))
+    for name, column, value in (
+        ("after a date", "begin_s", 60.0),
+        ("once released", "held_until_s", 70.0),
+        ("cancelled", "cancelled_s", 90.0),
+        ("cancelled while held", "held_until_s", 900.0),
+        ("cancelled while held", "cancelled_s", 80.0),
+        *((f"task {task}", column, 2) for task in range(3) for column in ("array", "array_limit")),
+        *((f"in vain, task {task}", "array", 3) for task in range(2)),
+        ("on two nodes", "nodes", 2),
+        ("on whole nodes", "is_exclusive", 1),
+        ("short", "partitions", 2),
+        ("cancelled", "partitions", 2),
+        ("short, once a reservation is over", "partitions", 2),
+        ("on a drained node", "features", 1),
+        ("on a node that fails", "features", 2),
+    ):
+        asked[column][number[name]] = value
+    dependencies = [
+        (number[one], number[on], kind, delay_s)
+        for one, on, kind, delay_s in (
+            ("if it ends well", "first", 1, 0.0),
+            ("if it fails", "first", 3, 0.0),
+            ("after one of its name", "cancelled", 4, 0.0),
+            ("a minute after a start", "after a date", 0, 60.0),
+            ("in vain, task 0", "cancelled while held", 1, 0.0),
+            ("in vain, task 1", "cancelled while held", 1, 0.0),
+        )
+    ]
+    nodes = rules().nodes.copy()
+    nodes["features"], nodes["weight"] = (0, 1, 2), (1, 1, 9)
+    platform = site_platform(
+        nodes=nodes,
+        feature_names=("mid", "big"),
+        reservations=window(150.0, 210.0),
+        reservation_nodes=np.array([[True, False, False]]),
+        outages=np.concatenate([outage(1, 30.0, 120.0, is_drain=True), outage(2, 85.0, 100.0)]),
+    )
+    workload = replace(
+        small_workload(*jobs.values()), site=SiteJobs(jobs=asked, dependencies=depends(*dependencies), origin_s=0.0)
+    )
+    found = simulate(platform, workload, "slurm", simulator="slurm", slurm=settings(), folder=tmp_path, energy=False)
+    start_s = dict(zip(jobs, found.records["start_s"].tolist(), strict=True))
+    end_s = dict(zip(jobs, (found.records["start_s"] + found.records["run_s"]).tolist(), strict=True))
+    nodes_of = {name: {core // 4 for core in found.cores_of(place).tolist()} for name, place in number.items()}
+    never = {name for name, place in number.items() if found.records["state"][place] == JobState.REJECTED}
+    assert never == {"if it fails", "cancelled while held", "in vain, task 0", "in vain, task 1"}
+    assert all(start_s[name] == -1 and not nodes_of[name] for name in never)
+    assert start_s["if it ends well"] >= end_s["first"]
+    assert start_s["after a date"] >= 60
+    assert start_s["once released"] >= 70
+    assert found.records["state"][number["cancelled"]] == JobState.COMPLETED_KILLED
+    assert 90 <= end_s["cancelled"] <= start_s["after one of its name"]
+    assert start_s["task 2"] >= min(end_s["task 0"], end_s["task 1"])
+    assert start_s["a minute after a start"] >= start_s["after a date"] + 60
+    assert len(nodes_of["on two nodes"]) == 2
+    assert found.records["n_cores"][number["on whole nodes"]] == 4
+    assert nodes_of["short"] == nodes_of["short, once a reservation is over"] == {0}
+    assert start_s["short"] < 150
+    assert start_s["short, once a reservation is over"] >= 210
+    assert nodes_of["on a drained node"] == {1}
+    assert start_s["on a drained node"] >= 120
+    # Its node failed, so that it began anew, once it was there again.
+    assert nodes_of["on a node that fails"] == {2}
+    assert start_s["on a node that fails"] >= 100
+    check_recorded(tmp_path, jobs, found)
+
+
+def check_recorded(folder: Path, jobs: dict[str, Job], found: Trace) -> None:
+    """Check that what is recorded says what was asked for and what happened."""
+    run = read_run(folder)
+    # The tasks of an array are side by side here, so that jobs are in the same order.
+    np.testing.assert_array_equal(np.isnan(run.start_s), found.records["start_s"] < 0)
+    np.testing.assert_allclose(
+        run.start_s - run.t0_s, np.where(np.isnan(run.start_s), np.nan, found.records["start_s"])
+    )
+    site, rules_of_run = run.workload.site, run.platform.site
+    assert site is not None
+    assert rules_of_run is not None
+    asked = dict(zip(jobs, site.jobs, strict=True))
+    assert asked["after a date"]["begin_s"] - run.t0_s == pytest.approx(60.0, abs=20.0)
+    assert 70 <= asked["once released"]["held_until_s"] - run.t0_s <= 120
+    assert 90 <= asked["cancelled"]["cancelled_s"] - run.t0_s <= 150
+    assert np.isfinite(asked["in vain, task 0"]["cancelled_s"])
+    assert asked["task 1"]["array"] == asked["task 2"]["array"] != asked["in vain, task 0"]["array"]
+    assert (asked["task 1"]["array_limit"], asked["on two nodes"]["nodes"]) == (2, 2)
+    assert asked["on whole nodes"]["is_exclusive"] == 1
+    assert len(site.dependencies) == 6
+    assert rules_of_run.feature_names == ("mid", "big")
+    assert (rules_of_run.reservations["start_s"] - site.origin_s - run.t0_s).tolist() == [150.0]
+    assert sorted(rules_of_run.outages["is_drain"].tolist()) == [0, 1]
 
 
 def test_the_components_of_a_het_job_start_together(tmp_path: Path) -> None:

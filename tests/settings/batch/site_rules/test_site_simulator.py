@@ -248,6 +248,21 @@ def test_jobs_that_would_reach_into_a_reservation_wait(policy: str):
     assert starts(site, jobs, policy) == [700, 2000, 800]
 
 
+def test_slurm_plans_jobs_from_the_next_step_of_its_map_after_a_reservation():
+    reservation = np.array([(0.0, 609.0)], RESERVATION_DTYPE)
+    site = machine(Nodes("n[1-3]", 3, 1), reservations=reservation, reservation_nodes=np.array([[False, True, False]]))
+    jobs = workload(
+        {"run": 9000, "limit": 9000},
+        {"at": 1, "cores": 3, "run": 60, "limit": 60},
+        {"at": 2, "cores": 2, "run": 60, "limit": 60},
+        {"at": 3, "run": 600, "limit": 600},
+    )
+    # The third job is planned for 661 s, so that the last one, which ends after the reservation, may run before it.
+    _, _, third_s, last_s = starts(site, jobs, "slurm")
+    assert last_s < 60
+    assert third_s >= last_s + 600
+
+
 def qos(**limits: int) -> np.ndarray:
     rows = np.zeros(1, QOS_DTYPE)
     for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):

@@ -335,6 +335,16 @@ def _start_or_keep(state, entry, end_s):
 
 
 @jit
+def _after(state, over_s):
+    """Return the date at which a cycle tries a job again after a reservation that is over at a date.
+
+    Slurm tries it a second after the next step of the map.
+    """
+    is_slurm = state.settings[0].discipline == codes.SLURM
+    return _round_up(state, over_s) + 1.0 if is_slurm and over_s < NEVER else over_s
+
+
+@jit
 def _start_or_reserve(state, entry, may_wait, preempts):
     """Start a job, or reserve nodes for it at the first date that delays no job planned before."""
     s, settings = state.scalars[0], state.settings[0]
@@ -346,7 +356,7 @@ def _start_or_reserve(state, entry, may_wait, preempts):
     s.segment = 0
     while start_s <= window_end_s and start_s < NEVER:
         put_nodes_of(state, state.usable, job, partition)
-        over_s = leave_out_reserved(state, state.usable, start_s, start_s + limit_s)
+        over_s = _after(state, leave_out_reserved(state, state.usable, start_s, start_s + limit_s))
         later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
         found_s = max(_earliest_s(state, entry, may_wait, preempts), start_s)
         if found_s <= now:
@@ -357,10 +367,10 @@ def _start_or_reserve(state, entry, may_wait, preempts):
             start_s = later_s
             continue
         from_s, to_s = _round_down(state, found_s), _round_up(state, found_s + limit_s)
-        if _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
-            start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
-        elif found_s > later_s:
+        if found_s > later_s:
             start_s = later_s
+        elif _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
+            start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
         elif found_s > now + settings.bf_window_s:
             return _NOT_PLANNED
         else:
