@@ -33,7 +33,7 @@ from hdrl.slurm.accounting import Accounting
 from hdrl.slurm.conf import NO_ACCOUNTING, slurm_conf
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
 from hdrl.slurm.machine import SlurmMachine
-from hdrl.slurm.wishes import NO_WISHES, Event, Wishes
+from hdrl.slurm.requests import NO_REQUESTS, JobRequests, PlannedCommand
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "faketime")
 """Debian's packages with what is needed."""
@@ -105,7 +105,7 @@ class Submission:
         The account and the QOS that it names; empty: none.
     first
         The number of the submission of the first component of its het job; ``None``: it is no component.
-    wishes
+    requests
         What else it asks of a site.
     """
 
@@ -120,12 +120,12 @@ class Submission:
     account: str = ""
     qos: str = ""
     first: int | None = None
-    wishes: Wishes = NO_WISHES
+    requests: JobRequests = NO_REQUESTS
 
     @property
     def is_task(self) -> bool:
         """Whether it is a task of an array."""
-        return self.wishes.first is not None
+        return self.requests.first is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class SlurmCluster(Closing):
         of_nodes: Sequence[str] = (),
         kills: bool,
         requeues: bool = False,
-        events: Sequence[Event] = (),
+        events: Sequence[PlannedCommand] = (),
         deployed: Deployed | None = None,
         accounting: Accounting | None = None,
     ) -> None:
@@ -369,7 +369,7 @@ class SlurmCluster(Closing):
             n_jobs=len(jobs),
             kills=self._kills,
             requeues=self._requeues,
-            remembers=any(job.wishes.after for job in jobs),
+            remembers=any(job.requests.after for job in jobs),
             speed=settings.speed,
         )
         (folder / "slurm.conf").write_text(conf)
@@ -394,11 +394,11 @@ class SlurmCluster(Closing):
             "jobs": [
                 {
                     "at": jobs[positions[0]].at_s,
-                    "until": jobs[positions[0]].wishes.until_s,
+                    "until": jobs[positions[0]].requests.until_s,
                     "longest_s": max(max(jobs[number].run_s) for number in positions),
                     "positions": positions,
                     "is_array": jobs[positions[0]].is_task,
-                    "filled": jobs[positions[0]].wishes.filled,
+                    "filled": jobs[positions[0]].requests.filled,
                     "arguments": _arguments(positions, jobs, script),
                 }
                 for positions in together(jobs)
@@ -478,7 +478,7 @@ def together(jobs: Sequence[Submission]) -> list[list[int]]:
     """Return the submissions that sbatch gets at once: a job, the components of a het job, or the tasks of an array."""
     found: dict[int, list[int]] = {}
     for number, job in enumerate(jobs):
-        first = job.wishes.first if job.first is None else job.first
+        first = job.requests.first if job.first is None else job.first
         found.setdefault(number if first is None else first, []).append(number)
     return list(found.values())
 
@@ -488,7 +488,7 @@ def _arguments(positions: Sequence[int], jobs: Sequence[Submission], script: Pat
     job = jobs[number]
     is_array = job.is_task
     parts = [] if is_array else [part for other in others for part in (":", *_options(other, jobs[other]))]
-    throttle = "" if job.wishes.at_most is None else f"%{job.wishes.at_most}"
+    throttle = "" if job.requests.at_most is None else f"%{job.requests.at_most}"
     options = [*_options(number, job), *([f"--array=0-{len(others)}{throttle}"] if is_array else parts)]
     words = [word for one in (positions if is_array else [number]) for word in _words(one, jobs[one])]
     words += [] if is_array else map(str, others)
@@ -507,8 +507,8 @@ def _options(number: int, job: Submission) -> list[str]:
     more += [f"--nice={job.nice}"] if job.nice else []
     more += [f"--account={job.account}"] if job.account else []
     more += [f"--qos={job.qos}"] if job.qos else []
-    name = number if job.wishes.namesake is None else job.wishes.namesake
-    return ["-n", str(job.cores), "-t", limit, "--job-name", f"j{name}", *more, *job.wishes.options]
+    name = number if job.requests.namesake is None else job.requests.namesake
+    return ["-n", str(job.cores), "-t", limit, "--job-name", f"j{name}", *more, *job.requests.options]
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -249,7 +249,7 @@ class Driver:
         self._wait_for_change(max(event["until"], event["at"]), 0.0)
 
     def _filled(self, words: list[str]) -> list[str]:
-        """Return words with Slurm's numbers of jobs and dates in them; see `hdrl.slurm.wishes`."""
+        """Return words with Slurm's numbers of jobs and dates in them; see `hdrl.slurm.requests`."""
         return [word.format(id=self._names, job=self._ids, date=_Dates(self._epoch_s)) for word in words]
 
     def _wait_for_change(self, until_s: float, longest_s: float) -> None:

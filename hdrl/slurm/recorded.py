@@ -37,8 +37,8 @@ from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 from hdrl.slurm.accounting import ACCOUNTS, QOS
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
 from hdrl.slurm.recording import CONF, CYCLES, EVENTS, FOLDER, JOBS
+from hdrl.slurm.requests import KINDS, LASTING
 from hdrl.slurm.simulator import OWN_POLICY
-from hdrl.slurm.wishes import KINDS, LASTING
 
 _MOST_JOBS = 1_000_000
 _DAY_S = 86400.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from hdrl.base.files import atomic_write, write_json
 from hdrl.slurm.cluster import RunOutcome, Submission, together
-from hdrl.slurm.wishes import KINDS, Event
+from hdrl.slurm.requests import KINDS, PlannedCommand
 
 FOLDER = "slurm"
 """The folder within a run folder with what was recorded."""
@@ -21,7 +21,7 @@ def write_run(
     folder: Path,
     about: Mapping[str, Any],
     jobs: Sequence[Submission],
-    events: Sequence[Event],
+    events: Sequence[PlannedCommand],
     outcome: RunOutcome,
     conf: str,
 ) -> None:
@@ -45,13 +45,13 @@ def write_run(
     recorded = [
         part
         for positions in together(jobs)
-        for part in ([positions] if jobs[positions[0]].wishes.first is not None else [[one] for one in positions])
+        for part in ([positions] if jobs[positions[0]].requests.first is not None else [[one] for one in positions])
     ]
     entry_of = {position: entry for entry, positions in enumerate(recorded) for position in positions}
     task_of = {position: task for positions in recorded for task, position in enumerate(positions)}
 
     def name_of(number: int) -> str:
-        return f"{entry_of[number]}" + (f"_{task_of[number]}" if jobs[number].wishes.first is not None else "")
+        return f"{entry_of[number]}" + (f"_{task_of[number]}" if jobs[number].requests.first is not None else "")
 
     done = [
         {"kind": one.kind, "at": one.span_s[0] if one.span_s is not None else happened_s}
@@ -68,7 +68,7 @@ def write_run(
     for positions in recorded:
         job = jobs[positions[0]]
         after = (
-            f"{KINDS[kind]}:{name_of(on)}" + (f"+{minutes}" * (minutes > 0)) for kind, on, minutes in job.wishes.after
+            f"{KINDS[kind]}:{name_of(on)}" + (f"+{minutes}" * (minutes > 0)) for kind, on, minutes in job.requests.after
         )
         row: dict[str, Any] = {
             "id": outcome.keys[positions[0]][0],
@@ -76,9 +76,9 @@ def write_run(
             "nice": job.nice,
             "account": job.account,
             "qos": job.qos,
-            "array": len(positions) if job.wishes.first is not None else None,
+            "array": len(positions) if job.requests.first is not None else None,
             "after": ",".join(after),
-            **job.wishes.recorded,
+            **job.requests.recorded,
         }
         row = {name: value for name, value in row.items() if value}
         row |= {"het": entry_of[job.first]} if job.first is not None else {}

@@ -23,7 +23,7 @@ from hdrl.settings.batch.site_rules.model import (
 )
 from hdrl.slurm.conf import clock_text
 from hdrl.slurm.machine import SlurmMachine
-from hdrl.slurm.wishes import Refused, feature_names
+from hdrl.slurm.requests import Refused, feature_names
 
 _NOT_PASSED_ON = ("gpus", "site_factor")
 """Columns of `SITE_JOB_DTYPE` that sbatch does not get."""
@@ -50,9 +50,9 @@ def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
         differs = {name: asked.jobs[name] != plain[name] for name in (*_NOT_PASSED_ON, *_ALONE)}
         found += [f"jobs that ask for {name}" for name in _NOT_PASSED_ON if np.any(differs[name])]
         is_part = components_of(asked.jobs["het_group"])[0] >= 0
-        has_wish = np.logical_or.reduce([differs[name] for name in _ALONE])
-        has_wish[asked.dependencies["job"]] = has_wish[asked.dependencies["on"]] = True
-        found += ["het jobs with dates, holds, cancellations or dependencies"] if np.any(is_part & has_wish) else []
+        has_request = np.logical_or.reduce([differs[name] for name in _ALONE])
+        has_request[asked.dependencies["job"]] = has_request[asked.dependencies["on"]] = True
+        found += ["het jobs with dates, holds, cancellations or dependencies"] if np.any(is_part & has_request) else []
     if found:
         raise Refused(found[0])
 

@@ -37,8 +37,8 @@ from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, user_name, without_
 from hdrl.slurm.jobcomp import BEGINS_ANEW, Completion
 from hdrl.slurm.machine import machine_of
 from hdrl.slurm.recording import FOLDER, write_run
+from hdrl.slurm.requests import NO_REQUESTS, JobRequests, PlannedCommand, events_of, requests_of
 from hdrl.slurm.rules import check_nodes, check_rules, node_words, partition_lines, partitions_of, scheduling_of
-from hdrl.slurm.wishes import NO_WISHES, Event, Wishes, events_of, wishes_of
 
 OWN_POLICY = "slurm"
 """Slurm's own order; all other policies are deployed."""
@@ -105,14 +105,14 @@ class SlurmSimulator:
             self._scheduling = scheduling_lines(settings.conf)
         self._partitions: Sequence[str] = ONE_PARTITION
         self._of_nodes: Sequence[str] = ()
-        self._wishes: Sequence[Wishes] = [NO_WISHES] * workload.n_jobs
-        self._events: Sequence[Event] = ()
+        self._requests: Sequence[JobRequests] = [NO_REQUESTS] * workload.n_jobs
+        self._events: Sequence[PlannedCommand] = ()
         if rules is not None:
             asked = plain_jobs(workload) if workload.site is None else workload.site
             check_nodes(rules, asked, self._machine, platform.n_nodes)
             self._partitions = partition_lines(rules, self._machine)
             self._of_nodes = node_words(rules, self._machine)
-            self._wishes = wishes_of(rules, asked, workload, self._order)
+            self._requests = requests_of(rules, asked, workload, self._order)
             self._events = events_of(rules, asked, self._machine, workload, self._order, user_name())
         self._requeues = rules is not None and _requeues(rules)
         self._kills = _kills(workload)
@@ -215,7 +215,7 @@ class SlurmSimulator:
 
     def _busy_s(self) -> NDArray[np.float64]:
         """Return how long the machine is busy at least with the first job, with the first two, and so on."""
-        at_s = np.array([max(job.at_s, job.wishes.until_s) for job in self._submissions])
+        at_s = np.array([max(job.at_s, job.requests.until_s) for job in self._submissions])
         longest_s = np.array([job.run_s[0] for job in self._submissions])
         cores = np.array([job.cores for job in self._submissions])
         ends_s = np.maximum.accumulate(at_s + longest_s) - [job.at_s for job in self._submissions[:1]]
@@ -249,10 +249,10 @@ class SlurmSimulator:
                 account=account,
                 qos=qos,
                 first=first,
-                wishes=wish,
+                requests=request,
             )
-            for job, times_s, code, (partitions, nice), (account, qos), first, wish in zip(
-                jobs, run_s[self._order], codes[self._order], wanted, of_user, firsts, self._wishes, strict=True
+            for job, times_s, code, (partitions, nice), (account, qos), first, request in zip(
+                jobs, run_s[self._order], codes[self._order], wanted, of_user, firsts, self._requests, strict=True
             )
         ]
 

@@ -287,20 +287,6 @@ def test_a_trace_may_be_a_folder(tmp_path: Path):
         read_experiment(folder)
 
 
-def test_a_trace_may_come_with_another_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    need = {"how": "Record it.", "is_folder": True}
-    others = write_experiment(tmp_path / "others", kind="protocol", protocol="x", traces={"run": need})
-    traces = {"run": need | {"comes_with": "others"}}
-    experiment = read_experiment(write_experiment(tmp_path / "mine", kind="protocol", protocol="x", traces=traces))
-    monkeypatch.setattr("hdrl.experiment.reproduce.recipe.FOLDER", tmp_path)
-    assert missing_traces(experiment, []) == ["run"]
-    before = read_experiment(others).sha256()
-    (others / "run").mkdir()
-    (others / "run/jobs.json").write_text("[]")
-    assert find_traces(experiment, []) == {"run": others / "run"}
-    assert read_experiment(others).sha256() != before
-
-
 def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path, monkeypatch: pytest.MonkeyPatch):
     seeds = []
 

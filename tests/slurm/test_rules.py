@@ -24,8 +24,8 @@ from hdrl.settings.batch.site_rules.model import (
     undemanding_jobs,
 )
 from hdrl.slurm.machine import machine_of
+from hdrl.slurm.requests import JobRequests, Refused, events_of, requests_of
 from hdrl.slurm.rules import check_nodes, check_rules, node_words, partition_lines, partitions_of, scheduling_of
-from hdrl.slurm.wishes import Refused, Wishes, events_of, wishes_of
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
 
@@ -140,7 +140,7 @@ def test_rules_that_are_refused(changes: dict[str, object], what: str) -> None:
         check_rules(rules(**changes), None)
 
 
-def test_wishes_of_jobs_that_are_refused() -> None:
+def test_requests_of_jobs_that_are_refused() -> None:
     jobs = undemanding_jobs(2)
     check_rules(rules(), SiteJobs(jobs=jobs))
     jobs["gpus"][1] = 1
@@ -158,18 +158,18 @@ def depends(*rows: tuple[int, int, int, float]) -> NDArray[np.void]:
     return np.array(list(rows), DEPENDENCY_DTYPE)
 
 
-def wishes(jobs: NDArray[np.void], *dependencies: tuple[int, int, int, float], **changes: float) -> list[Wishes]:
+def requests(jobs: NDArray[np.void], *dependencies: tuple[int, int, int, float], **changes: float) -> list[JobRequests]:
     """Return what is asked of Slurm for jobs that come a second after each other, or as the changes say."""
     workload = small_workload(*(Job(**({"submit_s": float(n), "cores": 1} | changes)) for n in range(len(jobs))))  # type: ignore[arg-type]
     asked = SiteJobs(jobs=jobs, dependencies=depends(*dependencies))
-    return wishes_of(rules(feature_names=("ib", "big")), asked, workload, np.arange(len(jobs)))
+    return requests_of(rules(feature_names=("ib", "big")), asked, workload, np.arange(len(jobs)))
 
 
-def test_wishes_in_the_words_of_sbatch() -> None:
+def test_requests_in_the_words_of_sbatch() -> None:
     jobs = undemanding_jobs(4)
     jobs["nodes"][0], jobs["is_exclusive"][0], jobs["features"][0] = 2, 1, 3
     jobs["begin_s"][1], jobs["held_until_s"][2], jobs["begin_s"][3] = 60.5, 70.0, 2.0
-    found = wishes(jobs, (3, 0, 0, 61.0), (3, 1, 1, 0.0), (3, 2, 4, 0.0))
+    found = requests(jobs, (3, 0, 0, 61.0), (3, 1, 1, 0.0), (3, 2, 4, 0.0))
     assert found[0].options == ("--nodes=2-3", "--exclusive", "--constraint=ib&big")
     assert [one.filled for one in found] == [
         (),
@@ -186,17 +186,17 @@ def test_wishes_in_the_words_of_sbatch() -> None:
 def test_tasks_of_an_array_are_asked_for_at_once() -> None:
     jobs = undemanding_jobs(3)
     jobs["array"], jobs["array_limit"] = (4, -1, 4), (2, -1, 2)
-    found = wishes(jobs, submit_s=0.0)
+    found = requests(jobs, submit_s=0.0)
     assert [(one.first, one.at_most) for one in found] == [(0, 2), (None, None), (0, 2)]
     with pytest.raises(Refused, match="takes no arrays whose tasks ask for different things"):
-        wishes(jobs)
+        requests(jobs)
     for name, value in (("nice", 5), ("cancelled_s", 9.0)):
         others = jobs.copy()
         others[name][2] = value
         with pytest.raises(Refused, match="takes no arrays"):
-            wishes(others, submit_s=0.0)
+            requests(others, submit_s=0.0)
     with pytest.raises(Refused, match="takes no arrays"):
-        wishes(jobs, (2, 1, 2, 0.0), submit_s=0.0)
+        requests(jobs, (2, 1, 2, 0.0), submit_s=0.0)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_tasks_of_an_array_are_asked_for_at_once() -> None:
 )
 def test_dependencies_that_are_refused(dependencies: tuple[tuple[int, int, int, float], ...], what: str) -> None:
     with pytest.raises(Refused, match=f"takes no {what}"):
-        wishes(undemanding_jobs(3), *dependencies)
+        requests(undemanding_jobs(3), *dependencies)
 
 
 def test_what_users_and_administrators_do() -> None:

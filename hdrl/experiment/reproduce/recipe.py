@@ -46,7 +46,6 @@ class TraceNeed(Block):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
-    comes_with: FileName | None = Field(default=None, description="The experiment in whose folder it is.")
     how: Text = Field(description="Instructions to get it, a sentence.")
 
     @model_validator(mode="after")
@@ -239,6 +238,5 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
 
 def _find(experiment: Experiment, name: str, folders: Sequence[Path]) -> Path | None:
     need = experiment.recipe.traces[name]
-    shipped = experiment.folder if need.comes_with is None else FOLDER / need.comes_with
-    paths = (folder / name for folder in (*folders, shipped))
+    paths = (folder / name for folder in (*folders, experiment.folder))
     return next((path for path in paths if (path.is_dir() if need.is_folder else path.is_file())), None)

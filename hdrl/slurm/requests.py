@@ -1,4 +1,4 @@
-"""What jobs ask of a site and what its administrators do, in the words of sbatch, scontrol and scancel.
+"""Requests of jobs and commands of administrators, in the words of sbatch, scontrol and scancel.
 
 Words are filled in by `hdrl.slurm.driver`, when Slurm's numbers and date 0 are known: ``{id[3]}`` is the number of the
 job of submission 3, with its task in an array; ``{job[3]}`` the number that sbatch gave; ``{date[60]}`` the date 60 s
@@ -36,24 +36,24 @@ LASTING = ("reservation", "failure", "drain")
 """Events of nodes that last until a date."""
 
 _LONGEST_S = 10 * 365 * 86400.0
-"""How long what has no end lasts."""
+"""Duration of events without an end."""
 
 
 class Refused(SimulationError):
-    """Something that no simulated job may ask for, and no simulated site may have."""
+    """A request or a rule that simulator `slurm` does not support."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"simulator 'slurm' takes no {what}; docs/slurm.md lists the rules of a site that it follows")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a job asks of a site beside its partitions, niceness, account and QOS.
+class JobRequests:
+    """Requests of a job besides its partitions, niceness, account and QOS.
 
     Attributes
     ----------
     options
-        Of sbatch, for this job or this component of a het job.
+        Options of sbatch for this job or this component of a het job.
     filled
         More options of sbatch, whose words the driver fills in.
     first
@@ -65,9 +65,9 @@ class Wishes:
     at_most
         How many tasks of its array may run at one time; ``None``: all.
     after
-        What it depends on: the kind, the submission, and minutes after it.
+        Dependencies: the kind, the submission, and minutes after it.
     recorded
-        What else of this is recorded, by key of ``jobs.json``.
+        Further requests that recordings keep, by key of ``jobs.json``.
     """
 
     options: tuple[str, ...] = ()
@@ -80,27 +80,27 @@ class Wishes:
     recorded: Mapping[str, Any] = field(default_factory=dict)
 
 
-NO_WISHES = Wishes()
+NO_REQUESTS = JobRequests()
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that users or administrators do.
+class PlannedCommand:
+    """A command of a user or an administrator at a date.
 
     Attributes
     ----------
     at_s
-        When, in seconds after date 0.
+        Date, in seconds after date 0.
     kind
         ``reservation``, ``failure``, ``drain`` or ``resume`` of nodes, ``release`` or ``cancel`` of a job.
     command
         The program and its arguments.
     job
-        The submission that it is about.
+        The submission that it changes.
     nodes
-        The nodes of Slurm that it is about.
+        The nodes of Slurm that it changes.
     span_s
-        From when until when it lasts, in seconds after date 0; reservations are known long before.
+        Begin and end of its effect, in seconds after date 0; reservations are known long before.
     """
 
     at_s: float
@@ -112,11 +112,11 @@ class Event:
 
     @property
     def until_s(self) -> float:
-        """Until when jobs may wait for it to end, in seconds after date 0: not at all, if it has no end."""
+        """The date until which jobs may wait for its end, in seconds after date 0; its own date if it has no end."""
         return self.at_s if self.span_s is None or self.span_s[1] >= _LONGEST_S else self.span_s[1]
 
 
-def wishes_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDArray[np.int64]) -> list[Wishes]:
+def requests_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDArray[np.int64]) -> list[JobRequests]:
     """Return what each job asks for, in the order of submission.
 
     Parameters
@@ -150,7 +150,7 @@ def wishes_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDAr
         if after[number]:
             filled += [f"--dependency={','.join(_dependency_words(after[number]))}", "--kill-on-invalid-dep=yes"]
         found.append(
-            Wishes(
+            JobRequests(
                 options=tuple(options),
                 filled=tuple(filled),
                 first=firsts[number],
@@ -242,7 +242,7 @@ def _first_tasks(
 
 def events_of(
     rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, workload: Workload, order: NDArray[np.int64], user: str
-) -> list[Event]:
+) -> list[PlannedCommand]:
     """Return what users and administrators do while the jobs run.
 
     Parameters
@@ -262,21 +262,21 @@ def events_of(
                 *(f"starttime={{date[{int(begin_s)}]}}", f"endtime={{date[{math.ceil(over_s)}]}}"),
                 *(f"user={user}", "flags=maint,ignore_jobs"),
             )
-            found.append(Event(0.0, "reservation", words, nodes=nodes, span_s=(begin_s, over_s)))
+            found.append(PlannedCommand(0.0, "reservation", words, nodes=nodes, span_s=(begin_s, over_s)))
     found += _outages(rules, asked.origin_s, machine)
     jobs, submit_s = asked.jobs[order], workload.jobs["submit_s"][order]
     for number, job in enumerate(jobs):
         until_s, at_s = float(job["held_until_s"]), float(submit_s[number])
         is_first = job["array"] < 0 or not np.any(jobs["array"][:number] == job["array"])
         if until_s > at_s and is_first:
-            found.append(Event(until_s, "release", ("scontrol", "release", f"{{job[{number}]}}"), number))
+            found.append(PlannedCommand(until_s, "release", ("scontrol", "release", f"{{job[{number}]}}"), number))
         if np.isfinite(job["cancelled_s"]):
             cancelled_s = max(float(job["cancelled_s"]), at_s)
-            found.append(Event(cancelled_s, "cancel", ("scancel", f"{{id[{number}]}}"), number))
+            found.append(PlannedCommand(cancelled_s, "cancel", ("scancel", f"{{id[{number}]}}"), number))
     return found
 
 
-def _outages(rules: SiteRules, origin_s: float, machine: SlurmMachine) -> list[Event]:
+def _outages(rules: SiteRules, origin_s: float, machine: SlurmMachine) -> list[PlannedCommand]:
     """Return when nodes fail or are drained, and when they are back."""
     together: dict[tuple[float, float, int], list[str]] = {}
     for node, start_s, end_s, is_drain in rules.outages[["node", "start_s", "end_s", "is_drain"]].tolist():
@@ -290,6 +290,6 @@ def _outages(rules: SiteRules, origin_s: float, machine: SlurmMachine) -> list[E
         kind, state = ("drain", "drain") if is_drain else ("failure", "down")
         words = ("scontrol", "update", f"nodename={','.join(names)}")
         down = (*words, f"state={state}", "reason=hdrl")
-        found.append(Event(begin_s, kind, down, nodes=tuple(names), span_s=(begin_s, over_s)))
-        found.append(Event(over_s, "resume", (*words, "state=resume")))
+        found.append(PlannedCommand(begin_s, kind, down, nodes=tuple(names), span_s=(begin_s, over_s)))
+        found.append(PlannedCommand(over_s, "resume", (*words, "state=resume")))
     return found
