@@ -39,7 +39,7 @@ _LONGEST_S = 10 * 365 * 86400.0
 """Duration of events without an end."""
 
 
-class Refused(SimulationError):
+class UnsupportedBySlurm(SimulationError):
     """A request or a rule that simulator `slurm` does not support."""
 
     def __init__(self, what: str) -> None:
@@ -117,7 +117,7 @@ class PlannedCommand:
 
 
 def requests_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDArray[np.int64]) -> list[JobRequests]:
-    """Return what each job asks for, in the order of submission.
+    """Return the requests of each job, in the order of submission.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def requests_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: ND
 
     Raises
     ------
-    Refused
+    UnsupportedBySlurm
         If sbatch takes no such request.
     """
     jobs, place = asked.jobs[order], np.empty(len(order), np.int64)
@@ -196,9 +196,9 @@ def _check_dependencies(after: Sequence[Sequence[Dependency]]) -> None:
     for number, wanted in enumerate(after):
         for kind, on, minutes in wanted:
             if on >= number:
-                raise Refused("dependencies on jobs that come later")
+                raise UnsupportedBySlurm("dependencies on jobs that come later")
             if minutes and kind != DependencyKind.AFTER:
-                raise Refused(f"delays of {KINDS[kind]}, since only after has them")
+                raise UnsupportedBySlurm(f"delays of {KINDS[kind]}, since only after has them")
 
 
 def _names(after: Sequence[Sequence[Dependency]]) -> list[int | None]:
@@ -207,7 +207,7 @@ def _names(after: Sequence[Sequence[Dependency]]) -> list[int | None]:
     for wanted in after:
         found = {on if names[on] is None else names[on] for kind, on, _ in wanted if kind == DependencyKind.SINGLETON}
         if len(found) > 1:
-            raise Refused("jobs that wait for jobs of several names (singleton)")
+            raise UnsupportedBySlurm("jobs that wait for jobs of several names (singleton)")
         names.append(found.pop() if found else None)
     return names
 
@@ -219,7 +219,7 @@ def _first_tasks(
 
     Raises
     ------
-    Refused
+    UnsupportedBySlurm
         If tasks of one array ask for different things, as sbatch takes one request for all.
     """
     asks = [*(name for name in jobs.dtype.names or () if name != "cancelled_s")]
@@ -233,9 +233,9 @@ def _first_tasks(
         one = first.setdefault(int(job["array"]), number)
         same_wants = all(of_workload[name][number] == of_workload[name][one] for name in wants)
         if not same_wants or job[asks] != jobs[asks][one] or after[number] != after[one]:
-            raise Refused("arrays whose tasks ask for different things or come at different dates")
+            raise UnsupportedBySlurm("arrays whose tasks ask for different things or come at different dates")
         if np.isfinite(job["cancelled_s"]) or any(kind == DependencyKind.SINGLETON for kind, _, _ in after[number]):
-            raise Refused("arrays of which tasks are cancelled, or with singleton")
+            raise UnsupportedBySlurm("arrays of which tasks are cancelled, or with singleton")
         found.append(one)
     return found
 
@@ -243,7 +243,7 @@ def _first_tasks(
 def events_of(
     rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, workload: Workload, order: NDArray[np.int64], user: str
 ) -> list[PlannedCommand]:
-    """Return what users and administrators do while the jobs run.
+    """Return the commands of users and administrators while the jobs run.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from hdrl.settings.batch.site_rules.model import (
 )
 from hdrl.slurm.conf import clock_text
 from hdrl.slurm.machine import SlurmMachine
-from hdrl.slurm.requests import Refused, feature_names
+from hdrl.slurm.requests import UnsupportedBySlurm, feature_names
 
 _NOT_PASSED_ON = ("gpus", "site_factor")
 """Columns of `SITE_JOB_DTYPE` that sbatch does not get."""
@@ -41,7 +41,7 @@ def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
 
     Raises
     ------
-    Refused
+    UnsupportedBySlurm
         If a site or its jobs have such a thing.
     """
     found = [] if rules is None else list(_of_machine(rules))
@@ -54,7 +54,7 @@ def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
         has_request[asked.dependencies["job"]] = has_request[asked.dependencies["on"]] = True
         found += ["het jobs with dates, holds, cancellations or dependencies"] if np.any(is_part & has_request) else []
     if found:
-        raise Refused(found[0])
+        raise UnsupportedBySlurm(found[0])
 
 
 def _of_machine(rules: SiteRules) -> Iterator[str]:
