@@ -1,4 +1,4 @@
-"""How far the simulated policy `slurm` is from recorded runs of a real Slurm, and two policies that are not Slurm's.
+"""Distances of the simulated policy `slurm`, and of two policies that are not Slurm's, from runs of a real Slurm.
 
 Intervals are over blocks of neighbouring jobs, since what one job leaves to the next (a queue) stays together.
 """
@@ -113,7 +113,7 @@ SITES = {
 """Made-up sites; the last two need a database."""
 
 N_RUNS = 2
-"""How often each of them is recorded: the second run tells how far Slurm is from itself."""
+"""Number of recorded runs of each site: the second run measures the distance of Slurm from itself."""
 
 
 def made_up_site(name: str) -> tuple[Platform, Workload]:
@@ -195,7 +195,7 @@ def recorded(folder: Path, sites: Iterable[str], settings: SlurmSettings) -> Ite
     Yields
     ------
     str
-        What was recorded, and how much longer the host made jobs.
+        Name of each new run, and the seconds that launching and ending took for each job.
     """
     for name in sites:
         platform, workload = made_up_site(name)

@@ -48,7 +48,7 @@ N_TRIED, DEVIATIONS = 192, (0.4, 1.0)
 parts."""
 
 SMALL, MAX_NODES = (5, 8), 100_000
-"""How many first instances of each set the exact search takes, and how many partial schedules of them it tries."""
+"""Numbers of first instances of each set that the exact search takes, and the most partial schedules that it tries."""
 
 _AT_ONCE = 16
 """Number of candidates that are simulated in one call: more need more memory."""

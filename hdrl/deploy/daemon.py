@@ -70,7 +70,7 @@ class DaemonState:
     acts
         Whether the numbers were really written.
     since_s
-        From when on each waiting job could start, as it was seen first, in seconds since 1970.
+        Date from which each waiting job could start, as it was seen first, in seconds since 1970.
     written
         The SiteFactor that each waiting job has got.
     held

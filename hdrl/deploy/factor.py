@@ -24,7 +24,7 @@ def site_factors(
     keys
         Their index; the lowest is served first.
     since_s, now_s
-        From when on they could start, and the date, in seconds of the log.
+        Dates from which they could start, and the present date, in seconds of the log.
     bound_s
         After which wait a job is first, in seconds.
     """

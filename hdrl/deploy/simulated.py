@@ -30,7 +30,7 @@ def simulate_deployed(
     platform
         The machine; without rules of a site it gets Slurm's defaults.
     interval_s
-        How long the daemon sleeps between two looks.
+        Seconds between two looks of the daemon.
     bound_s
         After which wait a job is first.
     lua

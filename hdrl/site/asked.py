@@ -26,7 +26,7 @@ class Asked:
     """The columns of a log."""
 
     rows: list[dict[str, str]]  # cells by column of each job that asks for anything, see `site_rules.columns`
-    left_out: Counter[str]  # what is not in them, by reason
+    left_out: Counter[str]  # numbers of requests that are not in them, by reason
 
     @property
     def n_following(self) -> int:
@@ -44,7 +44,7 @@ def asked_of(
     *,
     by_dependencies: bool,
 ) -> Asked:
-    """Return what the jobs of a log ask of their site.
+    """Return the requests of the jobs of a log to their site.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _first_components(records: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _group_number(number: str) -> str:
-    """Return what the columns call an array or a het job: the number of its first job."""
+    """Return the number of an array or a het job in the columns: that of its first job."""
     return str(int(number) % 2**31)
 
 
@@ -151,7 +151,7 @@ class _Asking:
             self._tasks.setdefault(job, []).append((task, number))
 
     def _of_line(self, asks: dict[str, str]) -> tuple[dict[str, str], bool]:
-        """Return what a command line asks for, and whether it names features that the site lacks."""
+        """Return the requests in a command line, and whether it names features that the site lacks."""
         cells: dict[str, str] = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
         if cells.get("nice") == "0":
             del cells["nice"]
@@ -178,7 +178,7 @@ class _Asking:
         return {"gpus": str(on_each)}
 
     def _waiting(self, record: np.void, asks: dict[str, str], number: str) -> dict[str, str]:
-        """Return what a job waits for: dates, other jobs, the throttle of its array."""
+        """Return the conditions that a job waits for: dates, other jobs, the throttle of its array."""
         cells: dict[str, str] = {}
         if record["task"] >= 0 and "throttle" in asks:
             first = self._tasks[int(record["job"])][0][1]  # the number of the array itself may be secret

@@ -1,4 +1,4 @@
-"""What was found in accounting data: all that the files of a site are written from."""
+"""Contents of accounting data: the source of all files of a site."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class SiteImport:
     files
         Name and SHA-256 of each dump.
     dump, jobs, conf, log, platform, replays
-        What was read and made.
+        Dump, joined jobs, description of the site, log, machine and replays, as read or built.
     zone
         Name of the time zone.
     notes
-        What a reader should know, a sentence each.
+        Notes for the reader, a sentence each.
     is_anonymous
         Whether names are hashed.
     similar

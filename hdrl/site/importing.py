@@ -49,18 +49,18 @@ TOO_WIDE = "more cores (or memory, or other nodes) than the machine or their par
 
 @dataclass(frozen=True, slots=True)
 class ImportChoices:
-    """How accounting data becomes a site.
+    """Choices for the import of accounting data as a site.
 
     Attributes
     ----------
     confs
         Files that describe the site: ``slurm.conf``, or a descriptor (JSON).
     qos
-        What ``sacctmgr show qos -P`` prints.
+        Output of ``sacctmgr show qos -P``.
     form
         Format of the dumps, ``"auto"``: by their first lines.
     mapping
-        File that says what the columns of a table in CSV mean.
+        File with the meaning of the columns of a table in CSV.
     nodes_field
         Field of a log in SWF that holds the number of nodes.
     cluster
@@ -70,11 +70,11 @@ class ImportChoices:
     key
         File with the key that names are hashed with; ``None``: names stay.
     n_replayed
-        How many of the last jobs are replayed; ``None``: all; 0: none.
+        Number of the last jobs that are replayed; ``None``: all; 0: none.
     accounts
-        What ``sacctmgr show assoc -P`` prints.
+        Output of ``sacctmgr show assoc -P``.
     downtimes
-        Maintenance, failures and drains of nodes: what ``scontrol show res`` prints, or a table in CSV.
+        Maintenance, failures and drains of nodes: output of ``scontrol show res``, or a table in CSV.
     by_dependencies
         Whether jobs wait for what they waited for, instead of being submitted when they could start.
     similar
@@ -351,7 +351,7 @@ def _many(n: int, what: str) -> str:
 
 
 def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]:
-    """Return what would mislead a reader, most important first."""
+    """Return warnings of all that could mislead a reader, the most important first."""
     conf = found.conf
     notes = [*_notes_on_machine(found), *_notes_on_dates(clock, choices)]
     if found.log.n_without_limit:
@@ -368,7 +368,7 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
 
 
 def _notes_on_machine(found: SiteImport) -> Iterator[str]:
-    """Say what simulations of the machine leave out."""
+    """Yield a note on each property of the machine that simulations leave out."""
     records, conf = found.jobs.records, found.conf
     texts = found.dump.names["partition"].texts()
     used = [texts[number] for number in np.unique(records["partition"]).tolist() if number >= 0]
@@ -397,7 +397,7 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
 
 
 def _notes_on_waiting(found: SiteImport) -> Iterator[str]:
-    """Say what simulations make of jobs that waited for others."""
+    """Yield notes on the treatment of jobs that waited for others in simulations."""
     asked = found.log.asked
     n_after = int(np.count_nonzero(found.jobs.records["after"] >= 0))
     jobs = f"{_many(n_after, 'job')} waited for another"

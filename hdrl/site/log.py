@@ -43,7 +43,7 @@ _STATUS = {
 }
 
 UNLIMITED_S = 365 * 86400.0
-"""What Slurm plans with for a job without a limit."""
+"""Time limit in seconds that Slurm assumes for a job without one."""
 
 _LEAST_KEY_BYTES = 16
 
@@ -71,17 +71,17 @@ def read_key(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SiteLog:
-    """A log and what its numbers mean."""
+    """A log and the meaning of its numbers."""
 
     log: SwfLog  # the log: a row for each job, in the order of eligibility
     names: dict[str, list[str]]  # the names behind the numbers of each field, by position
     first_s: float  # the date that is 0 in the log, in seconds since 1970
-    start_s: FloatArray  # when each job started, in seconds of the log
+    start_s: FloatArray  # date of each job's start, in seconds of the log
     # jobs without a limit, and of which no request is known
     n_without_limit: int
     n_without_request: int
-    notes: tuple[str, ...]  # what was changed, a sentence each
-    asked: Asked | None = None  # what jobs ask of the site beyond that; ``None`` where the site says no rules
+    notes: tuple[str, ...]  # changes made, a sentence each
+    asked: Asked | None = None  # further requests of jobs to the site; ``None`` where the site says no rules
 
 
 def log_of(
@@ -259,7 +259,7 @@ def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) ->
 
 
 def hashed(key: bytes, kind: str, text: str) -> str:
-    """Return what stands for a secret name: a keyed hash (HMAC-SHA-256).
+    """Return the substitute of a secret name: a keyed hash (HMAC-SHA-256).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What accounting says of jobs, in one table whatever program wrote it: a row for each attempt to run a job."""
+"""Accounting data of jobs, in one table whatever program wrote it: a row for each attempt to run a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 
 class AttemptState(IntEnum):
-    """How an attempt ended, or where it stands."""
+    """Ends of attempts, and states of those that have not ended."""
 
     DONE = 0
     FAILED = 1
@@ -68,12 +68,12 @@ RECORD_DTYPE = np.dtype(
 
 ``job``, ``task`` and ``component`` are the id: the number of the job, of its task in an array, of its component in a
 het job; ``het`` a number that the components of one het job share, which `joining` gives them; ``number`` the number of
-that row in the accounting; ``n_tasks`` how many waiting tasks of an array the row stands for. Dates are seconds since
-1970 in UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`;
-``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says; ``submit_line`` what it runs, as
-`submitline.program_of` says. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` how long after
-the end of that one its user submitted it (field 18 of a log in SWF; NaN where accounting has no such field). NaN and
--1: unknown.
+that row in the accounting; ``n_tasks`` number of waiting tasks of an array in the row. Dates are seconds since 1970 in
+UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`; ``asks`` is the
+text of `submitline.ask_text` for the requests in its submit line; ``submit_line`` the program of that line, see
+`submitline.program_of`. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` the seconds from the
+end of that one to its submission (field 18 of a log in SWF; NaN where accounting has no such field). NaN and -1:
+unknown.
 """
 
 SIMILAR_COLUMNS = ("name", "account", "work_dir", "submit_line")
@@ -118,7 +118,7 @@ class Parsed(dict[str, float]):
     parse
         Returns the number; raises ``ValueError`` for what is none.
     unknown
-        What stands for a text that cannot be parsed.
+        Value of a text that cannot be parsed.
     """
 
     def __init__(self, parse: Callable[[str], float], unknown: float) -> None:
@@ -154,7 +154,7 @@ def integers(values: FloatArray) -> IntArray:
 
 @dataclass(slots=True)
 class Dump:
-    """What a reader found in a file of accounting data."""
+    """Contents of a file of accounting data, as a reader returns them."""
 
     form: str  # name of the format
     records: NDArray[np.void]  # array of `RECORD_DTYPE`, in the order of the file
@@ -162,7 +162,7 @@ class Dump:
     n_rows: int  # rows of the file, without its header: those of ``records`` and all of ``skipped``
     # rows that are no attempt to run a job, or that cannot be read, by reason
     skipped: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)  # what a reader of the import should know, a sentence each
+    notes: list[str] = field(default_factory=list)  # notes for the reader of the import, a sentence each
     # nodes that the dump itself describes (Kubernetes): name, cores, memory in MiB, GPUs, model of the GPUs
     nodes: list[tuple[str, int, int, int, str]] = field(default_factory=list)
     header: dict[str, str] = field(default_factory=dict)  # directives of a log in SWF

@@ -1,4 +1,4 @@
-"""How far a replay of the site's policy is from what happened: the order of starts, waits, by partition, by week."""
+"""Distance of a replay of the site's policy from the history: the order of starts, waits, by partition, by week."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Replays:
     n_replayed: int
     n_warm_up: int
     n_requeued: int
-    first_job: int  # how many jobs of the log come before the replayed ones
+    first_job: int  # number of jobs of the log before the replayed ones
 
     @property
     def nearest(self) -> SiteReplay | None:
@@ -89,7 +89,7 @@ def replay(
     log
         The log of all jobs with their waits, in the order of submission.
     n_jobs
-        How many jobs to replay; ``None``: all.
+        Number of jobs to replay; ``None``: all.
     n_attempts
         Attempts of each job; those with several are simulated and not compared.
     first_s

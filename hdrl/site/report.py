@@ -1,4 +1,4 @@
-"""What an import says of itself, as JSON: the one source of its text and of its page."""
+"""Report of an import, as JSON: the one source of its text and of its page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAR_SHARE, FAR_RATIO = 0.05, 1.25
 
 
 def report_of(found: SiteImport) -> dict[str, Any]:
-    """Return what an import says of itself."""
+    """Return the report of an import."""
     records, conf = found.jobs.records, found.conf
     begin_s, end_s = found.log.first_s, float(np.max(records["start_s"] + records["run_s"]))
     core_s = float(np.sum(records["run_s"] * records["cores"]))

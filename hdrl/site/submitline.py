@@ -1,4 +1,4 @@
-"""What a job requested in the line that submitted it (sacct's SubmitLine): the options of sbatch, srun and salloc."""
+"""Requests of a job in the line that submitted it (sacct's SubmitLine): the options of sbatch, srun and salloc."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def without_numbers(text: str) -> str:
 
 
 def component_line(line: str, component: int) -> str:
-    """Return what a line says of a component of a het job, as a line of its own: ``sbatch -n 2 : -p gpu job.sh``."""
+    """Return the part of a line for a component of a het job, as its own line: ``sbatch -n 2 : -p gpu job.sh``."""
     parts = line.split(" : ")
     return f"sbatch {parts[component]}" if 0 < component < len(parts) else line if component <= 0 else ""
 
 
 def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
-    """Return what a line asks for, by name, and what of it is not understood.
+    """Return the requests in a line, by name, and its unsupported options.
 
     Parameters
     ----------
@@ -122,12 +122,12 @@ def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
 
 
 def ask_text(asks: dict[str, str]) -> str:
-    """Return what a line asks for as one text, empty if nothing."""
+    """Return the requests of a line as one text, empty if it has none."""
     return "\t".join(f"{name}={value}" for name, value in asks.items())
 
 
 def asks_of(text: str) -> dict[str, str]:
-    """Return what a text of `ask_text` says."""
+    """Return the requests in a text of `ask_text`, by name."""
     return dict(part.partition("=")[::2] for part in text.split("\t") if part)
 
 

@@ -1,4 +1,4 @@
-"""What a Slurm of ours needs to know of accounts and QOS: a database of its own, and what is put into it.
+"""Accounts and QOS for a Slurm that hdrl runs: a database of its own, and its contents.
 
 MariaDB keeps the database in the folder of the run and listens on a socket there alone, so that the rights of the
 folder protect it. Its clock is that of the host: only Slurm's own dates are kept in it.
@@ -60,17 +60,17 @@ PidFile={folder}/slurmdbd.pid
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What is put into the database.
+    """Contents of the database.
 
     Attributes
     ----------
     accounts
-        Name and parent of each account, and what is set, in the words of `sacctmgr`, parents first; those by which
+        Name, parent and settings of each account, in the words of `sacctmgr`, parents first; those by which
         jobs are submitted have one user each.
     submitted_by
         For each job, the account by which it is submitted, and its QOS; empty: none.
     qos
-        For each QOS its name, and what is set, in the words of `sacctmgr`.
+        Name and settings of each QOS, in the words of `sacctmgr`.
     """
 
     accounts: tuple[tuple[str, str, tuple[str, ...]], ...]
@@ -104,7 +104,7 @@ def needs_accounting(rules: SiteRules | None) -> bool:
 
 
 def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
-    """Return what a database must hold for the jobs of a site.
+    """Return the contents of a database for the jobs of a site.
 
     One user submits all jobs. So each user of an account is an account below it, which has that one user.
 
@@ -143,7 +143,7 @@ def _leaf(rules: SiteRules, account: int, user: int) -> tuple[str, str]:
 
 
 def _refused(rules: SiteRules, asked: SiteJobs) -> list[str]:
-    """Return what Slurm would not follow as a simulation does."""
+    """Return the requests and limits that Slurm would not follow as a simulation does."""
     jobs, found = asked.jobs, []
     for what, names in (("account", rules.account_names), ("QOS", rules.qos_names)):
         found += [
@@ -207,7 +207,7 @@ def conf_lines(port: int) -> list[str]:
 
 
 def plan_of(accounting: Accounting, folder: Path, port: int, speed: float) -> dict[str, Any]:
-    """Write what slurmdbd reads into a folder; return what `hdrl.slurm.driver` has to know."""
+    """Write the configuration of slurmdbd into a folder; return the accounting plan of `hdrl.slurm.driver`."""
     user = user_name()
     (folder / "database").mkdir()
     path = folder / "slurmdbd.conf"

@@ -41,20 +41,20 @@ PACKAGES = ("slurmctld", "slurmd", "slurm-client", "faketime")
 COMMANDS = ("slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "faketime")
 
 BEGIN = "2026-01-01 00:00:00"
-"""When the clock begins, in UTC."""
+"""Date at which the clock begins, in UTC."""
 
 _CYCLE = re.compile(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+)\] sched/backfill: _attempt_backfill: beginning", re.MULTILINE)
 
 _LOOK_EVERY_S = 0.1
 _GRACE_S = 5.0
-"""How much longer than the driver we wait: it says why, and a busy host starts it late."""
+"""Seconds to wait longer than the driver does: it reports the reason, and a busy host starts it late."""
 
 _LONGEST_QUOTE = 200
 _LONGEST_FOLDER = 70
 """Characters: a socket's path has at most 107, and slurmd adds the rest."""
 
 _MORE_PLACES = "/usr/sbin:/usr/local/sbin"
-"""Where daemons are, which the PATH of users often lacks."""
+"""Folders of daemons, which the PATH of users often lacks."""
 
 _OWN_VARIABLES = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "FAKETIME")
 """Beginnings of environment variables that would change what Slurm does."""
@@ -86,27 +86,27 @@ class Submission:
     Attributes
     ----------
     at_s
-        When, in seconds after date 0.
+        Date of the submission, in seconds after date 0.
     cores
-        How many cores it asks for.
+        Number of cores that it requests.
     limit_min
         Its time limit in minutes; ``None``: none.
     run_s
-        How long it runs on nodes of each kind, the slowest first.
+        Its run time in seconds on nodes of each kind, the slowest first.
     exit_code
-        What it ends with.
+        Its exit code.
     memory_mib
         Memory for each core; ``None`` where memory does not count.
     partitions
         Names of the partitions that it may run in; none: the default one.
     nice
-        What lowers its priority.
+        Number by which its priority is lowered.
     account, qos
         The account and the QOS that it names; empty: none.
     first
         The number of the submission of the first component of its het job; ``None``: it is no component.
     requests
-        What else it asks of a site.
+        Its further requests to a site.
     """
 
     at_s: float
@@ -124,7 +124,7 @@ class Submission:
 
     @property
     def is_task(self) -> bool:
-        """Whether it is a task of an array."""
+        """True if it is a task of an array."""
         return self.requests.first is not None
 
 
@@ -152,7 +152,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """What happened.
+    """Outcome of a run.
 
     Attributes
     ----------
@@ -162,20 +162,20 @@ class RunOutcome:
         For each job, in the order of the submissions, the number that sbatch gave and the number of a task in its
         array, as `hdrl.slurm.jobcomp.Completion.key`.
     happened
-        When each event happened, or would have happened after the last job, in seconds after date 0, in the order in
-        which they were given.
+        Date at which each event happened, or would have happened after the last job, in seconds after date 0, in the
+        order in which they were given.
     cycles_s
-        When the backfill cycles began, in seconds after date 0.
+        Dates at which the backfill cycles began, in seconds after date 0.
     cpus
-        How many cores each job had on each node, by the number of its submission.
+        Number of cores of each job on each node, by the number of its submission.
     epoch_s
         Date 0 in seconds since 1970.
     end_s
-        When the last job had ended, in seconds after date 0.
+        Date at which the last job had ended, in seconds after date 0.
     late_s
-        By how much a job was submitted too late, at most.
+        Largest delay of a submission, in seconds.
     version
-        What slurmctld calls itself.
+        Name and version that slurmctld prints.
     conf
         The text of slurm.conf.
     """
@@ -253,7 +253,7 @@ class SlurmCluster(Closing):
     kills, requeues
         Whether jobs end at their limit, and whether they begin anew where their nodes are taken or fail.
     events
-        What users and administrators do.
+        Commands of users and administrators.
     deployed
         The policy that orders the queue; ``None``: Slurm's own order.
     accounting
@@ -351,7 +351,7 @@ class SlurmCluster(Closing):
 
     @property
     def folder(self) -> Path:
-        """Where the daemons keep their files."""
+        """Folder of the files of the daemons."""
         return self._folder
 
     def _prepare(self, jobs: Sequence[Submission]) -> str:
@@ -496,7 +496,7 @@ def _arguments(positions: Sequence[int], jobs: Sequence[Submission], script: Pat
 
 
 def _words(number: int, job: Submission) -> list[str]:
-    """Return what the script of a job gets: its number, what it ends with, and how long it runs."""
+    """Return the arguments of the script of a job: its number, its exit code and its run times in seconds."""
     return [str(number), str(job.exit_code), *(f"{seconds:.3f}" for seconds in job.run_s)]
 
 
@@ -533,7 +533,7 @@ def _cycles_s(log: str, epoch_s: float) -> list[float]:
 
 
 def _cpus(text: str) -> dict[str, int]:
-    """Return how many cores a job has on each node, of what its script noted: ``k0n[1-2],k1n1 8(x2),4``."""
+    """Return the number of cores of a job on each node, read from its script's note: ``k0n[1-2],k1n1 8(x2),4``."""
     names, _, counts = text.strip().partition(" ")
     n_cores: list[int] = []
     for part in counts.split(","):

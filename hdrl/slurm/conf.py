@@ -80,7 +80,7 @@ _COMPUTING_TIMES = {
 """Words of SchedulerParameters for how long Slurm may compute: their defaults, and the most that it takes."""
 
 _MOST_AGE_S = 10**8
-"""How long Slurm remembers ended jobs that others may depend on, in seconds: longer than any run."""
+"""Seconds for which Slurm remembers ended jobs that others may depend on: longer than any run."""
 
 NO_ACCOUNTING = ("AccountingStorageType=accounting_storage/none",)
 
@@ -132,7 +132,7 @@ def slurm_conf(
     Parameters
     ----------
     folder
-        Where the daemons keep their files.
+        Folder of the files of the daemons.
     ports
         A port of the loopback interface for slurmctld, then one for each node.
     scheduling
@@ -150,7 +150,7 @@ def slurm_conf(
     kills
         Whether jobs end at their time limit.
     speed
-        How many times faster than real time the clock goes: time-outs are in its seconds.
+        Speed of the clock as a multiple of real time: time-outs are in its seconds.
     """
     host = socket.gethostname().split(".")[0]
     head = _TEMPLATE.format(
@@ -212,7 +212,7 @@ def without_paths(text: str, folder: Path) -> str:
 
 
 def user_name() -> str:
-    """Return who we are, to Slurm."""
+    """Return the name of the user of this process, or its number if it has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -29,7 +29,7 @@ _BEGIN_ANEW = ("PREEMPTED", "NODE_FAIL")
 """States of jobs that are requeued, where they are."""
 
 _HAS_ENDED = ("already completing or completed", "Invalid job id", "already finished")
-"""What Slurm says of a job that is over."""
+"""Parts of Slurm's messages about a job that is over."""
 
 
 class Failed(Exception):
@@ -46,8 +46,8 @@ class Driver:
         ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
         ``jobs``: for each ``at``, seconds after date 0, ``until``, before which it may not start, ``longest_s``, the
         longest time that it may run, options of sbatch with words that are filled in here, ``filled``, its other
-        ``arguments``, ``positions``, the numbers of the jobs that it makes, and whether they are the tasks of an
-        array, ``is_array``; ``events``: for each ``at``, ``until`` when it lasts, the ``job`` that it is about, if any,
+        ``arguments``, ``positions``, the numbers of the jobs that it makes, and whether they are the tasks of an array,
+        ``is_array``; ``events``: for each ``at``, ``until``, the date of its end, the ``job`` that it is about, if any,
         and its ``command`` with words that are filled in here; ``requeues``: whether jobs begin anew that lose their
         nodes; ``beside``: ``None``, or the ``command`` that runs beside the daemons, and the file that it writes first,
         ``is_ready``; ``accounting``: ``None``, or the arguments of what a database is ``made_by`` and of the
@@ -97,7 +97,7 @@ class Driver:
         self._report("over", end_s=end_s, late_s=self._late_s, ids=ids, happened=self._happened)
 
     def _agenda(self) -> list[tuple[float, int, Any, Any]]:
-        """Return what is done, and when: at one date first what lasts, then submissions, then what happens to jobs."""
+        """Return the actions by date: at one date, events of the machine, then submissions, then events of jobs."""
         events = [
             (one["at"], 0 if one["job"] is None else 2, self._act, (number, one))
             for number, one in enumerate(self._plan["events"])
@@ -280,7 +280,7 @@ class Driver:
             )
 
     def _n_ended(self) -> tuple[int, int]:
-        """Return how many jobs have ended, and how many of these never started."""
+        """Return the number of jobs that have ended, and the number of these that never started."""
         try:
             lines = (self._folder / "jobcomp.txt").read_bytes()
         except OSError:

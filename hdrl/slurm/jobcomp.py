@@ -1,4 +1,4 @@
-"""What Slurm's ``jobcomp/filetxt`` writes: a line of words ``Key=Value`` for each job that has ended."""
+"""Files of Slurm's ``jobcomp/filetxt``: a line of words ``Key=Value`` for each job that has ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Completion:
         Dates in seconds since 1970; a start is ``None`` for a job that never started, and a job whose line does not say
         since when it may start has been eligible since its submission.
     cores
-        How many cores it had.
+        Number of its cores.
     nodes
         List of nodes as Slurm writes it.
     """

@@ -70,7 +70,7 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
     workload
         Its jobs: whether they could run short of memory or bandwidth decides what Slurm must do.
     max_nodes
-        How many nodes there may be, since each needs a daemon.
+        Largest number of nodes, since each needs a daemon.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
 
 
 def _of_node(rules: SiteRules, node: int) -> tuple[tuple[float, ...], ...]:
-    """Return what the rules of a site say of a node: only nodes of which they say the same are put together."""
+    """Return the rules of a site about a node: only nodes with equal rules are merged."""
     outages = rules.outages[rules.outages["node"] == node]
     return (
         tuple(rules.partition_nodes[:, node].tolist()),

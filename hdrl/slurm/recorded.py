@@ -88,7 +88,7 @@ class _Run(BaseModel):
 
 
 class _Event(BaseModel):
-    """What a user or an administrator did while the jobs ran, ``at`` seconds after ``t0``."""
+    """Action of a user or an administrator while the jobs ran, ``at`` seconds after ``t0``."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -110,7 +110,7 @@ class RecordedRun:
     Attributes
     ----------
     folder
-        Where it is.
+        Its folder.
     platform
         The machine, with the rules of its ``slurm.conf`` and its reservations.
     workload
@@ -118,10 +118,10 @@ class RecordedRun:
         long as it would have; one that was preempted as long as it did the last time. Date 0 is the midnight (UTC)
         before the run.
     t0_s
-        When the recorder began to count.
+        Date in seconds at which the recorder began to count.
     eligible_s, start_s
-        Since when each job could start, and when it did for the last time, shape ``(n_jobs,)``; NaN of a job that
-        never did. All dates are in the clock of the workload.
+        Dates since which each job could start, and at which it did for the last time, in seconds, shape ``(n_jobs,)``;
+        NaN of a job that never did. All dates are in the clock of the workload.
     asked
         ``jobs.json`` without what is different in each run: a line per submission.
     conf
@@ -218,7 +218,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _conf(folder: Path) -> SiteConf:
-    """Return what the site says of itself: ``slurm.conf``, and what its database knew."""
+    """Return the description of the site: ``slurm.conf``, and the QOS and accounts of its database."""
     conf = read_conf(_file(folder, "slurm.conf"))
     qos, accounts = _file(folder, QOS), _file(folder, ACCOUNTS)
     return replace(
@@ -304,7 +304,7 @@ class _Dependency:
 
 
 def _dependencies(path: Path, number: int, job: _Job) -> list[_Dependency]:
-    """Return what a job depends on; an index alone is that of a job which must have ended."""
+    """Return the dependencies of a job; an index alone is that of a job which must have ended."""
     text = f"afterany:{job.after}" if isinstance(job.after, int) else job.after or ""
     found = []
     for part in filter(None, text.split(",")):
@@ -319,7 +319,7 @@ def _dependencies(path: Path, number: int, job: _Job) -> list[_Dependency]:
 def _log(
     path: Path, ended: Path, found: _Run, events: Sequence[_Event], began_s: float, qos: Sequence[str]
 ) -> tuple[SwfLog, NDArray[np.float64], NDArray[np.float64]]:
-    """Return the log of the jobs, and since when each could start and when it did, all in the order of the log."""
+    """Return the log of the jobs, the dates since which each could start, and their starts, in the order of the log."""
     by_key = {one.key: one for one in _whole(read_jobcomp(ended))}
     when: dict[tuple[str, int | None], float] = {(one.kind, one.job): found.t0 + one.at - began_s for one in events}
     lines: list[tuple[float, ...]] = []
@@ -362,7 +362,7 @@ def _log(
 
 
 def _tasks(ended: Path, job: _Job, by_key: Mapping[tuple[int, int], Completion]) -> list[Completion]:
-    """Return what became of a job, or of each task of an array."""
+    """Return the completion of a job, or of each task of an array."""
     whole = by_key.get((job.id, -1))
     if job.array is None:
         if whole is None:
@@ -392,7 +392,7 @@ def _cell(
     submit_s: float,
     when: Mapping[tuple[str, int | None], float],
 ) -> dict[str, str]:
-    """Return what a job asks of a site, by column of `site_rules.columns`."""
+    """Return the requests of a job to a site, by column of `site_rules.columns`."""
     found: dict[str, Any] = {
         "partitions": job.partition,
         "account": job.account,

@@ -1,4 +1,4 @@
-"""What is written of a run of a real Slurm: the submissions and the events, as `hdrl.slurm.recorded` reads them."""
+"""Record of a run of a real Slurm: the submissions and the events, as `hdrl.slurm.recorded` reads them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def write_run(
     outcome: RunOutcome,
     conf: str,
 ) -> None:
-    """Write what was submitted, and what users and administrators did.
+    """Write the submissions, and the actions of users and administrators.
 
     Parameters
     ----------
     about
-        What else is said of the run.
+        Further facts about the run, by key.
     conf
         The text of ``slurm.conf`` without folders of this host.
 

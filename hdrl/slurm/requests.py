@@ -61,9 +61,9 @@ class JobRequests:
     namesake
         The submission whose name it has, by which Slurm finds jobs that wait for each other (``singleton``).
     until_s
-        Until when it may not start, in seconds after date 0.
+        Date before which it may not start, in seconds after date 0.
     at_most
-        How many tasks of its array may run at one time; ``None``: all.
+        Number of tasks of its array that may run at one time; ``None``: all.
     after
         Dependencies: the kind, the submission, and minutes after it.
     recorded

@@ -70,7 +70,7 @@ def check_nodes(rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, n_node
     Parameters
     ----------
     n_nodes
-        How many nodes the platform has.
+        Number of nodes of the platform.
 
     Raises
     ------

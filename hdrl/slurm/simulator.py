@@ -54,7 +54,7 @@ _STATES = {
 _LONGEST_LIMIT_MIN = 2**31 // 60 // 60
 _REPORT_EVERY_S = 60.0
 _LEAST_S = 1e-5
-"""What a trace says of a run that took no time."""
+"""Run time in seconds that a trace has for a run that took no time."""
 
 
 class SlurmSimulator:
@@ -63,11 +63,11 @@ class SlurmSimulator:
     Parameters
     ----------
     platform, workload
-        What to simulate.
+        The machine and the jobs.
     folder
-        Where what was recorded goes, in a folder ``slurm``; ``None``: it is thrown away.
+        Folder in which the record goes into a folder ``slurm``; ``None``: it is deleted.
     settings
-        How Slurm is run.
+        Settings of Slurm.
     deployed
         The policy that orders its queue; ``None``: its own order.
 
@@ -171,7 +171,7 @@ class SlurmSimulator:
 
     @property
     def trace(self) -> Trace:
-        """What has happened.
+        """Trace of the simulation.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class SlurmSimulator:
         """Do nothing: a run ends what it has started."""
 
     def _check_time(self) -> None:
-        """Say how long it will take.
+        """Log the time that the run will take.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class SlurmSimulator:
         )
 
     def _busy_s(self) -> NDArray[np.float64]:
-        """Return how long the machine is busy at least with the first job, with the first two, and so on."""
+        """Return the least time in seconds to run the first job, the first two jobs, and so on, shape ``(n_jobs,)``."""
         at_s = np.array([max(job.at_s, job.requests.until_s) for job in self._submissions])
         longest_s = np.array([job.run_s[0] for job in self._submissions])
         cores = np.array([job.cores for job in self._submissions])
@@ -344,7 +344,7 @@ class SlurmSimulator:
         return [k for k in mine if int(self._order[k]) not in ended]
 
     def _note(self, row: np.void, job: int, k: int, one: Completion, outcome: RunOutcome) -> None:
-        """Note what became of a job."""
+        """Write the outcome of a job into its row."""
         if one.start_s is None and one.state == "CANCELLED":
             row["state"] = JobState.REJECTED
             return
@@ -393,7 +393,7 @@ def _firsts(groups: NDArray[np.int32], run_s: NDArray[np.float64]) -> list[int |
     Parameters
     ----------
     run_s
-        How long they run on nodes of each kind, shape ``(n_jobs, n_kinds)``.
+        Run times in seconds on nodes of each kind, shape ``(n_jobs, n_kinds)``.
 
     Raises
     ------
@@ -442,7 +442,7 @@ def _limit_min(limit_s: float) -> int | None:
 
 
 def _machine_states(records: NDArray[np.void], n_cores: int) -> NDArray[np.void]:
-    """Return how many cores compute after each start and end of a job."""
+    """Return the number of cores that compute after each start and end of a job."""
     records = records[records["start_s"] >= 0]
     end_s = records["start_s"] + records["run_s"]
     dates = np.concatenate([end_s, records["start_s"]])
@@ -455,7 +455,7 @@ def _machine_states(records: NDArray[np.void], n_cores: int) -> NDArray[np.void]
 
 
 def _watching(n_jobs: int, progress: Callable[[int, int], None] | None) -> Callable[[dict[str, Any]], None]:
-    """Return what passes reports on: to the progress, and every minute a line with the simulated date to the log."""
+    """Return a function that passes reports to the progress, and logs a line with the simulated date every minute."""
     reported_s = time.monotonic()
 
     def watch(report: dict[str, Any]) -> None:

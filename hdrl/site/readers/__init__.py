@@ -22,19 +22,19 @@ from hdrl.site.values import Clock
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a reader may need besides the file."""
+    """Inputs of a reader besides the file."""
 
     clock: Clock  # reads dates
-    mapping: Path | None = None  # file that says what the columns of a table mean
+    mapping: Path | None = None  # file with the meaning of the columns of a table
     nodes_field: int | None = None  # field of a log in SWF that holds the number of nodes
-    has_lines: bool = False  # whether to keep what the lines run that submitted jobs
+    has_lines: bool = False  # whether to keep the programs that submit lines run
 
 
 @dataclass(frozen=True, slots=True)
 class DumpFormat:
     """A format of accounting data."""
 
-    help: str  # what it is
+    help: str  # its description
     matches: Callable[[str], bool]  # tells whether the first line that is not blank begins such a file
     read: Callable[[Path, Choices], Dump]  # reads it
 
@@ -87,7 +87,7 @@ def read_dump(path: Path, choices: Choices, form: str = "auto") -> Dump:
     path
         The file, packed by gzip or not.
     choices
-        What the reader may need.
+        Further inputs of the reader.
     form
         A name of `FORMATS`; ``"auto"``: by the first line.
 

@@ -43,7 +43,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def read_jobcomp(path: Path, clock: Clock) -> Dump:
-    """Read what Slurm's ``jobcomp/filetxt`` writes: a line for each attempt that ended."""
+    """Read a file of Slurm's ``jobcomp/filetxt``: a line for each attempt that ended."""
     found = Attempts("slurm-jobcomp")
     for line in _lines(path):
         values = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
@@ -201,7 +201,7 @@ def _pbs_sizes(values: Mapping[str, str], attempt: Attempt) -> None:
 
 
 def _n_slots(text: str) -> int:
-    """Return how many slots ``0-3*2``, ``0,2`` or ``5*4`` of a host are."""
+    """Return the number of slots in ``0-3*2``, ``0,2`` or ``5*4`` of a host."""
     if "*" in text:
         return int_of(text.rpartition("*")[2])
     ends = [part.partition("-")[::2] for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""What ``sacct -P`` prints: any columns in any order, of any version since 20.11."""
+"""Reader of the output of ``sacct -P``: any columns in any order, of any version since 20.11."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _FIRST_JOB = re.compile(r"(?:^|\t)dependencies=.*?after\w*:(\d{1,15})(?:_(\d{1,1
 
 @functools.lru_cache(maxsize=2**16)
 def _asks_in(line: str) -> tuple[str, tuple[int, int] | None, list[str]]:
-    """Return what a line asks for as one text, the first job that it waits for, and what of it is not understood."""
+    """Return the requests in a line as one text, the first job that it waits for, and its unsupported options."""
     asks, problems = read_submit_line(line)
     text = ask_text(asks)
     found = _FIRST_JOB.search(text)
@@ -118,14 +118,14 @@ def _delimiter(header: str) -> str | None:
 
 
 def read_sacct(path: Path, clock: Clock, *, has_lines: bool = False) -> Dump:
-    """Read what ``sacct -P`` printed, in pieces.
+    """Read the output of ``sacct -P``, in pieces.
 
     Parameters
     ----------
     path
         The file, packed by gzip or not.
     has_lines
-        Whether to keep what submit lines run.
+        Whether to keep the programs that submit lines run.
 
     Raises
     ------
@@ -311,7 +311,7 @@ class _Table:
             records["memory_kb"] = np.where(kind == 1, amount, np.where(kind == 2, per_node, amount / counts))
 
     def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
-        """Note what jobs requested beyond what the other columns say."""
+        """Store the requests of jobs beyond those in the other columns."""
         numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
         if np.any(records["component"] > 0):
             lines = list(map(component_line, lines, records["component"].tolist()))
@@ -348,7 +348,7 @@ class _Table:
             self._unreadable[column] += n_values
 
     def dump(self) -> Dump:
-        """Return all that was read."""
+        """Return the dump of all rows."""
         records = np.concatenate(self._pieces) if self._pieces else unknown_records(0)
         notes = list(self._notes)
         notes += [f"{n:,} unreadable values of {column} count as unknown" for column, n in self._unreadable.items()]
@@ -411,7 +411,7 @@ def state_of(text: str) -> float:
 
 
 def _n_tasks(text: str) -> int:
-    """Return how many waiting tasks ``4-9%2`` stands for; what was cut off by ``...`` is not counted."""
+    """Return the number of waiting tasks in ``4-9%2``; tasks cut off by ``...`` are not counted."""
     ranges = text.partition("%")[0].removesuffix("...").rstrip(",")
     try:
         return max(1, min(n_of_ranges(ranges), 2**31 - 1))

@@ -28,7 +28,7 @@ Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Columns(Block):
-    """Which column holds what; all but ``submit``, ``start``, ``cores`` and one of ``end`` and ``run`` are optional."""
+    """Columns by content; all but ``submit``, ``start``, ``cores`` and one of ``end`` and ``run`` are optional."""
 
     id: Text | None = None
     submit: Text
@@ -51,7 +51,7 @@ class Columns(Block):
 
 
 class TableMapping(Block):
-    """What a table means."""
+    """Meaning of a table."""
 
     columns: Columns
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
@@ -67,7 +67,7 @@ _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 def read_mapping(path: Path) -> TableMapping:
-    """Read what a table means.
+    """Read the mapping of a table.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read_csv(path: Path, mapping_file: Path | None, clock: Clock) -> Dump:
     path
         The table; its first row names the columns.
     mapping_file
-        What the columns mean, JSON.
+        Meaning of the columns, JSON.
 
     Raises
     ------

@@ -49,7 +49,7 @@ from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
 
 _REPORTED = tuple(ALIASES.values())
-"""What ``info["results"]`` holds at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
+"""Contents of ``info["results"]`` at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
 
 DEFAULT_PLATFORM = "gaia"
 DEFAULT_WORKLOAD = "lublin_gaia_1000"
@@ -98,7 +98,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     workload
         The jobs, or the name or file of a workload, or several of either, among which episodes are chosen.
     n_jobs, start, part
-        Which jobs an episode holds, see `hdrl.envs.episodes.plan_episodes`; by default a whole workload. The first job
+        Jobs of an episode, see `hdrl.envs.episodes.plan_episodes`; by default a whole workload. The first job
         of a window is submitted at date 0.
     observation
         ``"normal"``, ``"small"`` or ``"minimal"``.
@@ -120,7 +120,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     Attributes
     ----------
     platform, workloads
-        What is simulated.
+        The machine and the jobs that are simulated.
     actions
         The names of the actions.
 
@@ -274,7 +274,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         return {"objective": objective, **{name: known[name] for name in reported}}
 
     def _known(self) -> dict[str, NDArray[np.float64]]:
-        """Return what compiled code has computed for all rows, by the names of the metrics."""
+        """Return the values that compiled code has computed for all rows, by the names of the metrics."""
         codes_of = {name: one.pair_code for name, one in OBJECTIVES.items() if self._energy or not one.needs_energy}
         return {name: self._results[:, code] for name, code in codes_of.items()}
 

@@ -64,7 +64,7 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     Parameters
     ----------
     actions
-        What there is to choose from; ``None``: HDeepRM's 36 pairs.
+        Policies to choose from; ``None``: HDeepRM's 36 pairs.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _is_action(rule: PolicyRule) -> bool:
 
 
 def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[np.int64]:
-    """Return what the actions are made of, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 5)``."""
+    """Return the parts of the actions, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 5)``."""
     rows = [
         [one.job_key, one.core_key, one.backfilling, _n_on(one.rule, platform), one.rule.sleep_state]
         for one in policies
@@ -127,7 +127,7 @@ def off_after_s(policies: Sequence[PolicyPair]) -> NDArray[np.float64]:
 
 
 def _n_on(rule: PolicyRule, platform: Platform) -> int:
-    """Return how many nodes are to be on, -1 if a rule does not say."""
+    """Return the number of nodes to keep on, -1 if a rule does not set it."""
     return round(rule.share_on * platform.n_nodes) if rule.node_rule == codes.NODES_BY_NUMBER else -1
 
 
@@ -233,10 +233,10 @@ ATTRIBUTES = ("requested_time_s", "cores", "memory_mib", "bandwidth_gbps")
 """Fields of `workload.model.JOB_DTYPE` that are observed of the waiting jobs, in this order."""
 
 QUARTILES = ("min", "q1", "median", "q3", "max")
-"""What is observed of each of `ATTRIBUTES`, in this order."""
+"""Statistics of each of `ATTRIBUTES` in an observation, in this order."""
 
 NODE_VALUES = ("on", "booting", "shutting down")
-"""What is observed of the nodes, as shares of all, where an agent decides how many are on, in this order."""
+"""States of nodes in an observation, as shares of all, where an agent decides how many are on, in this order."""
 
 HDEEPRM_PERCENTILE = 99
 """Percentile of the workload by which HDeepRM divides what is observed of jobs."""
@@ -265,7 +265,7 @@ def _platform_names(platform: Platform, *, with_cores: bool) -> list[str]:
 
 
 def observation_names(platform: Platform, name: str, *, with_nodes: bool = False) -> list[str]:
-    """Return what each value of an observation is, in order."""
+    """Return the meaning of each value of an observation, in order."""
     detail = read_observation(name)
     names = []
     if detail != observe.MINIMAL:
@@ -276,7 +276,7 @@ def observation_names(platform: Platform, name: str, *, with_nodes: bool = False
 
 
 def job_limits(workloads: list[Workload], *, compatible: bool) -> NDArray[np.float64]:
-    """Return what the attributes of waiting jobs are divided by, shape ``(4,)``.
+    """Return the divisors of the attributes of waiting jobs, shape ``(4,)``.
 
     - ``workloads``: all jobs that episodes are made of.
     - ``compatible``: whether to take HDeepRM's 99th percentiles instead of the largest values.

@@ -57,10 +57,10 @@ from hdrl.settings.batch.workload.model import Workload
 _FIT_COLUMN = 7
 _ABSENT_ROW = (0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 _HALF_GPUS = 8.0
-"""How many GPUs of a node are seen as one half."""
+"""Number of GPUs of a node that is observed as one half."""
 
 PICKS_PER_JOB = 16
-"""How many decisions for each job of an episode can be saved with it, at most."""
+"""Largest number of decisions for each job of an episode that can be saved with it."""
 
 
 class SiteEpisode:
@@ -91,7 +91,7 @@ class SiteEpisode:
 
     @property
     def is_over(self) -> bool:
-        """Whether the simulation has ended."""
+        """True if the simulation has ended."""
         return self.simulation.is_over
 
     @property
@@ -109,7 +109,7 @@ class SiteEpisode:
         self._to_decision()
 
     def trace(self) -> Trace:
-        """Return what has happened."""
+        """Return the trace of the simulation."""
         return replace(trace_of(self.world, self.state), n_decisions=self.n_decisions)
 
     # ------------------------------------------------------------------ picks
@@ -177,7 +177,7 @@ class SiteEpisode:
     # ------------------------------------------------------------------ what is seen
 
     def observe(self, out: NDArray[np.float32]) -> None:
-        """Write what the agent sees."""
+        """Write the observation of the agent."""
         n, shown, state = len(self.shown), self.shown, self.state
         out[:] = 0.0
         out[n:, : len(_ABSENT_ROW)] = _ABSENT_ROW
@@ -313,7 +313,7 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
         return None
 
     def trace(self, row: int = 0) -> Trace:
-        """Return what happened in the last episode of a row that has ended.
+        """Return the trace of the last episode of a row that has ended.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""How good policies of the kernel are on windows of logs: many whole simulations, on all cores, without Python between.
+"""Values of policies of the kernel on windows of logs: many whole simulations, on all cores, without Python between.
 
 Each window of a log is simulated under every candidate and under the log's best classic, on the same jobs and with the
 same history; it reports logarithms of ratios, since windows differ by orders of magnitude.
@@ -37,7 +37,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 N_SELECTION_WINDOWS = 16
-"""On how many windows of its part the best classic of a log is found."""
+"""Number of windows of its part on which the best classic of a log is found."""
 
 _STEPS_PER_CALL = 1 << 40
 _CHANGING = names_of(BatchState, Role.OWN, Role.SCRATCH)
@@ -51,15 +51,15 @@ OBJECTIVES: Mapping[str, Callable[[Floats, Floats], float]] = MappingProxyType(
         "mean_turnaround_s": lambda wait_s, run_s: float((wait_s + run_s).mean()),
     }
 )
-"""What windows are judged by, less is better: metrics by their names, of waiting and run times in seconds."""
+"""Objectives of windows, less is better: metrics by their names, of waiting and run times in seconds."""
 
 ADDED: Mapping[str, float] = MappingProxyType({"mean_wait_s": 1.0})
-"""What is added to an objective that may be 0 before logarithms and ratios are taken, in its unit."""
+"""Constant added to an objective that may be 0 before logarithms and ratios are taken, in its unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of each candidate, of shape ``(n_candidates,)`` each; all logs count the same."""
+    """Results of each candidate, of shape ``(n_candidates,)`` each; all logs count the same."""
 
     log_values: Floats  # mean logarithm of the objective, with what `ADDED` adds
     log_ratios: Floats  # the same of that divided by that of the best classic
@@ -102,11 +102,11 @@ class JudgedLog:
         part
             A name, two shares, or two places among the jobs of the first log.
         first_n_jobs
-            How many jobs that has: the same shares of this one are meant.
+            Number of jobs of the first log: the same shares of this one are meant.
         reference
             ``"best"``, or a policy.
         n_threads
-            How many threads look for the best one.
+            Number of threads that look for the best one.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class JudgedLog:
 
 @dataclass(frozen=True, slots=True)
 class WindowOutcome:
-    """What came of a window."""
+    """Result of a window."""
 
     value: float  # the objective, with what `ADDED` adds
     tail_s: float  # the 99th percentile of the waiting times plus a minute, in seconds
@@ -194,7 +194,7 @@ class WindowOutcome:
 
     @classmethod
     def of(cls, objective: str, wait_s: Floats, run_s: Floats) -> WindowOutcome:
-        """Return what came of a window, by what its jobs came to.
+        """Return the result of a window from the times of its jobs.
 
         ``wait_s``, ``run_s``: waiting and run times of the jobs that count, in seconds.
         """
@@ -243,7 +243,7 @@ def judge(
 
 
 def in_threads(function: Callable[[T], U], tasks: Sequence[T], n_threads: int) -> list[U]:
-    """Return what a function returns of each task, in their order; what is compiled runs at the same time."""
+    """Return the results of a function for each task, in their order; compiled code runs in parallel."""
     if n_threads == 1 or len(tasks) == 1:
         return [function(task) for task in tasks]
     with ThreadPoolExecutor(min(n_threads, len(tasks))) as pool:

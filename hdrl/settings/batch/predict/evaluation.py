@@ -1,4 +1,4 @@
-"""How well predictors of run times do on a log: each job is predicted when it was submitted, by what had ended then."""
+"""Accuracy of run-time predictors on a log: each job is predicted at its submission, from the jobs ended by then."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Bin:
     Attributes
     ----------
     n_jobs
-        How many.
+        Number of jobs.
     predicted_s, run_s
-        Geometric means of what was predicted, and of how long they ran, in seconds.
+        Geometric means of the predictions and of the run times, in seconds.
     """
 
     n_jobs: int
@@ -48,14 +48,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How well a predictor does.
+    """Accuracy of a predictor.
 
     Attributes
     ----------
     predictor
         Its name.
     n_jobs
-        How many jobs were predicted.
+        Number of predicted jobs.
     r2_log
         Share of the variance of log(run time) that log(prediction) explains; negative if the mean does better.
     gamma_deviance

@@ -27,7 +27,7 @@ SHORTEST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Lessons:
-    """What a network learns from: what it sees of jobs, and what they turned out to be."""
+    """Training data of a network: its inputs, and its targets computed from the run times of the jobs."""
 
     seen: Floats
     log_ratio: Floats
@@ -52,7 +52,7 @@ def train_network(
     workloads
         Logs with run times and dates of starts.
     shares
-        Which part of each, as shares of the jobs in the order of submission; all that ended before a job is known.
+        Part of each log, as shares of the jobs in the order of submission; all that ended before a job is known.
     seed
         Of the first weights and the order of jobs.
     by_name

@@ -160,7 +160,7 @@ def find_columns(log: Path, header: Mapping[str, str]) -> SiteColumns | None:
 
 @dataclass(frozen=True, slots=True)
 class LogFields:
-    """What the lines of a log say, by job."""
+    """Fields of the lines of a log, by job."""
 
     # fields 1, 12, 16 and 15, shape ``(n_jobs,)``
     numbers: NDArray[np.float64]
@@ -174,12 +174,12 @@ class LogFields:
     # unknown, so that it is submitted at its own date and starts later)
     preceding: NDArray[np.int64]
     think_s: NDArray[np.float64]
-    columns: SiteColumns | None  # what stands beside the log
+    columns: SiteColumns | None  # the columns in the file beside the log
     origin_s: float  # date 0 of the log in seconds since 1970
 
 
 def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, int]]:
-    """Return what the jobs of a log ask of a site, and how many name what it lacks, by reason.
+    """Return the requests of the jobs of a log to a site, and the number of jobs that name what it lacks, by reason.
 
     Jobs of a partition that the site lacks go to its default one.
 

@@ -1,4 +1,4 @@
-"""Which jobs the empty machine of a site can run at all."""
+"""Jobs that the empty machine of a site can run at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site adds to a machine and to its jobs, as flat arrays, both immutable.
+"""Rules of a site and requests of its jobs, as flat arrays, both immutable.
 
 `SiteRules` belongs to a platform, `SiteJobs` to a workload. Terms and defaults are those of Slurm's slurm.conf.
 """
@@ -15,7 +15,7 @@ from hdrl.base.hashing import columns, sha256_of
 from hdrl.compiled.records import of
 
 UNLIMITED = -1
-"""What stands for no limit in whole numbers; dates and durations have infinity."""
+"""Value of whole numbers for "no limit"; dates and durations have infinity."""
 
 NODE_DTYPE = np.dtype(
     [("cores", np.int32), ("memory_mib", np.float64), ("gpus", np.int32), ("features", np.uint64), ("weight", np.int64)]
@@ -78,13 +78,13 @@ SITE_JOB_DTYPE = np.dtype(
         ("site_factor", np.int64),
     ]
 )
-"""What a job asks of a site beyond cores and time.
+"""Requests of a job to a site beyond cores and time.
 
 ``partitions`` a bit per partition that it may run in (several: the first that fits, in the site's order; 0: the
 default one); ``nodes`` the least number of nodes (`UNLIMITED`: as many as its cores need); ``features`` all of these;
 ``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s`` (minus infinity:
-none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` index of its array and
-``array_limit`` how many of its tasks may run at one time; ``het_group`` jobs of one number are the components of a het
+none); ``cancelled_s`` date at which its user cancels it (infinity: never); ``array`` index of its array and
+``array_limit`` number of its tasks that may run at once; ``het_group`` jobs of one number are the components of a het
 job: they start together, the one with the lowest row is the first. `UNLIMITED` where there is none.
 """
 
@@ -96,9 +96,9 @@ SITE_RECORD_DTYPE = np.dtype(
         ("n_restarts", np.int32),
     ]
 )
-"""What became of a job at a site, beside `simulation.trace.RECORD_DTYPE`.
+"""Outcome of a job at a site, beside `simulation.trace.RECORD_DTYPE`.
 
-``partition`` in which it ran last (-1: never); ``eligible_s`` from when on it could start, last (-1: never);
+``partition`` of its last run (-1: never); ``eligible_s`` last date from which it could start (-1: never);
 ``planned_s`` the first date that a plan gave it (-1: none); ``waited_s`` its waits from eligibility, those after
 restarts included; ``suspended_s`` within its run; ``lost_core_s`` core seconds that it computed in vain, as it was
 requeued or cancelled for others or its node failed.
@@ -106,7 +106,7 @@ requeued or cancelled for others or its node failed.
 
 
 class DependencyKind(IntEnum):
-    """When a job that depends on another may start."""
+    """Conditions on which a job that depends on another may start."""
 
     AFTER = 0
     """Once the other has started or was cancelled."""
@@ -127,7 +127,7 @@ DEPENDENCY_DTYPE = np.dtype([("job", np.int32), ("on", np.int32), ("kind", np.in
 
 
 class PreemptMode(IntEnum):
-    """What becomes of a job whose nodes another one takes."""
+    """Fates of a job whose nodes another one takes."""
 
     OFF = 0
     REQUEUE = 1
@@ -136,7 +136,7 @@ class PreemptMode(IntEnum):
 
 
 class HetjobPrio(IntEnum):
-    """Which priority of its components a het job has in the backfill cycle: bf_hetjob_prio."""
+    """Priority of a het job in the backfill cycle, computed from those of its components: bf_hetjob_prio."""
 
     OFF = 0
     """Each component has its own."""
@@ -146,7 +146,7 @@ class HetjobPrio(IntEnum):
 
 
 class PreemptBy(IntEnum):
-    """What decides which jobs may take the nodes of others: PreemptType."""
+    """Criterion by which jobs may take the nodes of others: PreemptType."""
 
     NOTHING = 0
     PARTITION = 1
@@ -155,20 +155,20 @@ class PreemptBy(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """Which jobs may take the nodes of others, and at what cost."""
+    """Preemption at a site: its criterion, its exemptions and its cost."""
 
     by: PreemptBy = PreemptBy.NOTHING  # PreemptType
-    exempt_s: float = 0.0  # PreemptExemptTime: how long a job runs before it can be requeued or cancelled
+    exempt_s: float = 0.0  # PreemptExemptTime: run time before a job can be requeued or cancelled
     # PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes
     is_youngest_first: bool = False
     is_within: bool = False  # PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates
-    # how much longer a requeued job runs after each restart: no key of Slurm, measured at a site
+    # prolongation of a requeued job by each restart: no key of Slurm, measured at a site
     restart_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerParameters:
-    """When and how Slurm schedules; the keys of SchedulerParameters in slurm.conf, in seconds.
+    """Parameters of Slurm's scheduling: the keys of SchedulerParameters in slurm.conf, in seconds.
 
     Defaults are Slurm's (22.05 to 25.05).
     """
@@ -218,8 +218,8 @@ class SiteRules:
     node_names: tuple[str, ...]
     partitions: NDArray[np.void]  # array of `PARTITION_DTYPE`
     partition_names: tuple[str, ...]
-    partition_nodes: NDArray[np.bool_]  # which nodes each has, shape ``(n_partitions, n_nodes)``
-    default_partition: int = 0  # where jobs go that name none
+    partition_nodes: NDArray[np.bool_]  # the nodes of each, shape ``(n_partitions, n_nodes)``
+    default_partition: int = 0  # the partition of jobs that name none
     feature_names: tuple[str, ...] = ()
     # array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
     # and outages are those of the rules' own clock, see `SiteJobs.origin_s`
@@ -230,12 +230,12 @@ class SiteRules:
     qos_names: tuple[str, ...] = ()
     accounts: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCOUNT_DTYPE))
     account_names: tuple[str, ...] = ()
-    # how Slurm schedules there, by which priority, and which jobs take the nodes of others
+    # parameters of Slurm's scheduling, weights of priorities, and preemption
     scheduler: SchedulerParameters = SchedulerParameters()
     weights: PriorityWeights = PriorityWeights()
     preemption: Preemption = Preemption()
-    over_time_limit_s: float = 0.0  # how long a job may run beyond its limit
-    kill_wait_s: float = 0.0  # how long it then takes to end
+    over_time_limit_s: float = 0.0  # time that a job may run beyond its limit
+    kill_wait_s: float = 0.0  # time that it then takes to end
     counts_memory: bool = False  # whether nodes give memory to jobs (CR_Core_Memory and its like)
 
     def sha256(self) -> str:
@@ -288,7 +288,7 @@ def components_of(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteJobs:
-    """What the jobs of a workload ask of a site."""
+    """Requests of the jobs of a workload to a site."""
 
     jobs: NDArray[np.void]  # array of `SITE_JOB_DTYPE`, a row per row of the workload
     # array of `DEPENDENCY_DTYPE`, ordered by ``job``
@@ -299,11 +299,11 @@ class SiteJobs:
 
     @property
     def has_think_times(self) -> bool:
-        """Whether jobs are submitted after the ends of others."""
+        """True if jobs are submitted after the ends of others."""
         return bool(np.any(self.dependencies["kind"] == DependencyKind.THINK))
 
     def columns(self) -> list[tuple[str, NDArray[np.generic]]]:
-        """Return all that a simulation depends on, by name."""
+        """Return all inputs of a simulation, by name."""
         origin = ("origin_s", np.array([self.origin_s]))
         return [
             *columns(self.jobs),
@@ -319,14 +319,14 @@ class SiteJobs:
         return replace(self, jobs=jobs, origin_s=self.origin_s + by_s)
 
     def take(self, indices: NDArray[np.int64]) -> SiteJobs:
-        """Return what some of the jobs ask; dependencies on jobs that are not among them are fulfilled.
+        """Return the requests of some of the jobs; dependencies on jobs that are not among them are fulfilled.
 
         A job that was to follow such a job is submitted at its date in the workload.
 
         Parameters
         ----------
         indices
-            Which jobs, in their new order.
+            Rows of these jobs, in their new order.
         """
         new = np.full(len(self.jobs), -1, np.int64)
         new[indices] = np.arange(len(indices))

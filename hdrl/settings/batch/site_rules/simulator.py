@@ -61,11 +61,11 @@ class Looks:
     key
         The job key of the policy, of `kernel.codes`.
     interval_s
-        How long it sleeps between two looks.
+        Seconds between two looks.
     bound_s
-        After which wait a job is first.
+        Wait in seconds after which a job is first.
     aging_per_s
-        By how much the index of each waiting job falls in a second, where it does so for all alike; else 0.
+        Fall of the index of each waiting job in a second, where it is the same for all; else 0.
     has_lua
         Whether jobs get a number when they are submitted.
     """
@@ -132,7 +132,7 @@ def with_plain_rules(platform: Platform) -> Platform:
 
 
 def plain_jobs(workload: Workload) -> SiteJobs:
-    """Return what jobs ask of a site that say nothing of it."""
+    """Return the site requests of a workload that has none: only users and numbers of nodes are set."""
     jobs = undemanding_jobs(workload.n_jobs)
     jobs["user"] = workload.jobs["user"]
     if workload.nodes is not None:
@@ -156,7 +156,7 @@ def _as_bits(rows: NDArray[np.bool_], n_nodes: int) -> NDArray[np.uint64]:
 
 
 def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return how long each job runs if nothing ends it, and its return code.
+    """Return the run time of each job if nothing ends it, in seconds, and its return code.
 
     Raises
     ------
@@ -517,7 +517,7 @@ class SiteSimulator:
     platform
         The machine; without rules of a site it has one partition of all nodes.
     rule
-        What a policy adds to its job key and its backfilling.
+        Parts of a policy beside its job key and its backfilling.
 
     Raises
     ------
@@ -634,7 +634,7 @@ class SiteSimulator:
 
     @property
     def is_due(self) -> bool:
-        """Whether a priority would decide now: something has changed, and jobs wait."""
+        """True if a priority would decide now: something has changed, and jobs wait."""
         return self._now.n_waiting > 0
 
     @property
@@ -644,7 +644,7 @@ class SiteSimulator:
 
     @property
     def trace(self) -> Trace:
-        """What has happened.
+        """Trace of the simulation.
 
         Raises
         ------
@@ -686,7 +686,7 @@ class SiteSimulator:
 
 
 def _records(state: SiteState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
-    """Return what became of each job, and the cores of all, ascending within each job."""
+    """Return the outcome of each job, and the cores of all, ascending within each job."""
     jobs = state.jobs
     records = np.zeros(len(jobs), RECORD_DTYPE)
     records["state"], records["return_code"] = jobs["state"], jobs["return_code"]
@@ -713,7 +713,7 @@ def _site_records(state: SiteState) -> NDArray[np.void]:
 
 
 def trace_of(inputs: SiteWorld, state: SiteState) -> Trace:
-    """Return what has happened in a simulation."""
+    """Return the trace of a simulation."""
     s = state.scalars[0]
     records, cores = _records(state)
     log = state.machine_log[: int(s["n_machine_log"])]

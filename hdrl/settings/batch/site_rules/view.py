@@ -1,4 +1,4 @@
-"""What a policy in Python sees on a machine with the rules of a site."""
+"""View of a policy in Python on a machine with the rules of a site."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ REQUEST_COLUMNS = ("partitions", "nodes", "is_exclusive", "features", "gpus", "n
 
 
 class SiteRequest(NamedTuple):
-    """What a job asks of a site, by the names of the site.
+    """Requests of a job to a site, by the names of the site.
 
     Attributes
     ----------
     eligible_s
-        From when on it could start, in seconds; -1: not yet.
+        Date from which it could start, in seconds; -1: not yet.
     partitions
-        In which it may run, in the order of the site.
+        Partitions in which it may run, in the order of the site.
     account, qos
-        Empty if it has none.
+        Its account and its QOS; empty if it has none.
     features
-        All of which each of its nodes must have.
+        Features of which each of its nodes must have all.
     gpus
-        On each node.
+        Number of GPUs on each node.
     nodes
         The least number of nodes; -1: as many as its cores need.
     is_exclusive
         Whether it gets whole nodes, wherever it runs.
     nice
-        What is subtracted from its multifactor priority.
+        Number subtracted from its multifactor priority.
     """
 
     eligible_s: float
@@ -61,7 +61,7 @@ class SiteRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SiteWorld:
-    """What does not change while a site is simulated."""
+    """Inputs of the simulation of a site, which do not change."""
 
     platform: Platform
     workload: Workload
@@ -96,7 +96,7 @@ class SiteView(View):
     def of(
         cls, world: SiteWorld, arrays: Borrowed[SiteState], news: list[tuple[News, int]], *, is_over: bool
     ) -> SiteView:
-        """Return what is seen now."""
+        """Return the view of the present state."""
         nothing: Borrowed[BatchState] = arrays  # type: ignore[assignment]  # all that would look at it is overridden
         return cls(world.platform, world.workload_at(arrays.arrays), nothing, world, arrays, tuple(news), is_over)
 
@@ -111,17 +111,17 @@ class SiteView(View):
 
     @property
     def news(self) -> list[tuple[News, int]]:
-        """What happened since the last message: jobs that ended, in order, then those that have become eligible."""
+        """Events since the last message: jobs that ended, in order, then those that have become eligible."""
         return list(self._news)
 
     @property
     def news_s(self) -> NDArray[np.float64]:
-        """When the scheduler got each event, in seconds: all events of a date come with one message."""
+        """Dates in seconds at which the scheduler got each event: all events of a date come with one message."""
         return np.full(len(self._news), self.now_s)
 
     @property
     def is_over(self) -> bool:
-        """Whether the simulation has ended."""
+        """True if the simulation has ended."""
         return self._is_over
 
     @property
@@ -190,7 +190,7 @@ class SiteView(View):
 
     @property
     def node_status(self) -> NDArray[np.int64]:
-        """What each node does: 0 on, 2 off, as it has failed or is drained (`NODE_STATUS`), shape ``(n_nodes,)``."""
+        """State of each node: 0 on, 2 off, as it has failed or is drained (`NODE_STATUS`), shape ``(n_nodes,)``."""
         return np.where(self._here.nodes["n_closed"] > 0, 2, 0).astype(np.int64)
 
     @property
@@ -215,7 +215,7 @@ class SiteView(View):
 
     @property
     def no_more_jobs(self) -> bool:
-        """Whether all jobs have been submitted."""
+        """True if all jobs have been submitted."""
         return not bool(np.any(self._here.jobs["state"] == codes.NOT_SUBMITTED))
 
     def fits(self, job: int) -> bool:
@@ -239,7 +239,7 @@ class SiteView(View):
         return []
 
     def request(self, job: int) -> SiteRequest:
-        """Return what a job asks of the site, by name."""
+        """Return the requests of a job to the site, by name."""
         asked, rules, state = self._site.asked.jobs[job], self._site.rules, self._here
         row = state.jobs[job]
         entries = state.entries[row["first_entry"] : row["first_entry"] + row["n_entries"]]
@@ -256,7 +256,7 @@ class SiteView(View):
         )
 
     def rows(self, jobs: NDArray[np.int64]) -> NDArray[np.void]:
-        """Return what some jobs ask for: the rows of the workload, ``eligible_s`` and `REQUEST_COLUMNS`."""
+        """Return the requests of some jobs: the rows of the workload, ``eligible_s`` and `REQUEST_COLUMNS`."""
         asked = self._site.asked.jobs[jobs][list(REQUEST_COLUMNS)]
         columns = {name: asked[name] for name in REQUEST_COLUMNS}
         columns["eligible_s"] = self._here.jobs["eligible_s"][jobs]

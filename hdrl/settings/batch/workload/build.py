@@ -88,7 +88,7 @@ def free_numbers(taken: NDArray[np.int32], n_numbers: int) -> NDArray[np.int32]:
 
 
 def count_reasons(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:
-    """Return how many of the first lines are left out, each by its first reason."""
+    """Return the number of the first lines that are left out by each reason; a line counts for its first one."""
     left = np.ones(n_rows, dtype=bool)
     counts = {}
     for reason, bad in reasons.items():

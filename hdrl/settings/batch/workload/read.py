@@ -87,10 +87,10 @@ def read_workload(
     platform
         The platform; needed for logs and custom workloads, whose seconds it turns into work, and for IRMaSim's.
     n_jobs
-        How many jobs to keep at most, at least 1, the first by submission; ``None`` for all. Of each file where there
+        Largest number of jobs to keep, at least 1, the first by submission; ``None`` for all. Of each file where there
         are several.
     start
-        How many usable jobs to skip first, by submission.
+        Number of usable jobs to skip first, by submission.
     custom
         Whether JSON files are custom workloads of HDeepRM, see `read_custom_workload`.
     compatibility

@@ -76,9 +76,9 @@ class SwfLog:
         Directives by key; the values of a repeated key are lines of one value. Comments without a key
         continue the directive above them, or are kept under ``Note``.
     origin
-        Where it comes from; goes into the provenance of a workload.
+        Origin of the log; goes into the provenance of a workload.
     columns
-        What jobs ask of a site (`site_rules.columns`), from the file that the header names; ``None``: it names none.
+        Requests of jobs to a site (`site_rules.columns`), from the file that the header names; ``None``: it names none.
     """
 
     name: str
@@ -116,7 +116,7 @@ class SwfLog:
         return int(np.count_nonzero(self.rows["preceding_job"] > 0))
 
     def dependencies(self, *, think_times: bool = False, has_rules: bool = False) -> str:
-        """Return what is made of the jobs that name one before them, as a sentence; empty if there are none.
+        """Return a sentence about the treatment of jobs that name a preceding job; empty if there are none.
 
         Parameters
         ----------

@@ -55,7 +55,7 @@ class SwfChoices(TypedDict, total=False):
 
 
 def _droppable(rows: NDArray[np.void], run_s: FloatArray) -> dict[str, NDArray[np.bool_]]:
-    """Return who must go, by reason."""
+    """Return masks of the rows to leave out, by reason."""
     whole = np.isin(rows["status"], PARTIAL_STATUSES, invert=True)
     partial = ~whole
     if np.any(partial):
@@ -124,9 +124,9 @@ def workload_from_swf(
     platform
         The platform, for its reference speed; or that speed in Gflop/s.
     n_jobs
-        How many jobs to keep at most, at least 1; ``None`` for all.
+        Largest number of jobs to keep, at least 1; ``None`` for all.
     start
-        How many usable jobs to skip first, not negative.
+        Number of usable jobs to skip first, not negative.
     **choices
         ``run_time`` a name of `RUN_TIME_MODELS` (default ``"trace"``); ``memory`` of `MEMORY_MODELS` (``"log"``);
         ``bandwidth`` of `BANDWIDTH_MODELS` (``"uniform"``); ``estimates`` of `ESTIMATE_MODELS` (``None`` is ``"log"``);
@@ -240,7 +240,7 @@ def _history(
     names: Mapping[str, str],
     numbers: Mapping[str, NDArray[np.int32]],
 ) -> LogHistory | None:
-    """Return what the log tells of all its usable jobs; ``None`` if run or requested times are not the log's."""
+    """Return the history of all usable jobs of the log; ``None`` if run or requested times are not the log's."""
     if names["run_time"] != "trace" or names["estimates"] != "log":
         return None
     # Column by column: the lines of a whole log are large.

@@ -19,7 +19,7 @@ MAX_TESTED = 2_000_000
 """Largest number of dates that the sufficient test examines before it gives no answer."""
 
 MAX_BOUNDED = 1000
-"""How many instances the demand bound looks at together; longer loads are cut into stretches."""
+"""Number of instances that the demand bound examines together; longer loads are cut into stretches."""
 
 
 MAX_COVERED = 12
@@ -130,7 +130,7 @@ def least_misses(machine: Units, load: PipelineLoad) -> int:
 
 
 def _overload(releases: list[int], dues: list[int], times: list[int], n_units: int) -> int:
-    """Return how many of instances miss because spans are overloaded: the best sum over spans that are apart."""
+    """Return the number of instances that miss because spans are overloaded: the best sum over disjoint spans."""
     by_due = sorted(range(len(dues)), key=lambda i: dues[i])
     # best[d]: what spans up to a due date d amount to, at ascending dates.
     dates, best = [-1], [0]
@@ -169,7 +169,7 @@ class Fewest:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the number is known."""
+        """True if the number is known."""
         return self.at_least == self.at_most
 
 
@@ -186,7 +186,7 @@ def fewest_misses(
     Parameters
     ----------
     max_nodes
-        How many partial schedules are tried at most.
+        Largest number of partial schedules that are tried.
     at_most
         Misses of a known schedule; ``None``: none is known.
     """
@@ -283,7 +283,7 @@ class _Exact:
         return max(reached.values())
 
     def _n_dropped(self, open_: Sequence[int], free: Sequence[int]) -> float:
-        """Return how many instances that were not begun do not fit before their deadlines, the largest first.
+        """Return the number of instances not begun that do not fit before their deadlines, the largest first.
 
         Moore and Hodgson's rule, as if all were released and could be split among the units.
         """
@@ -318,7 +318,7 @@ class _Exact:
         return self._demands[key]
 
     def _moves(self, open_: Sequence[int], after: tuple[int, int]) -> list[tuple[int, int, int, int, _Step]]:
-        """Return what can start next, the most urgent first: instance, unit, start, end and step."""
+        """Return the possible next starts, the most urgent first: instance, unit, start, end and step."""
         moves = []
         for i in open_:
             done, ends = self._done[i], self._ends[i]

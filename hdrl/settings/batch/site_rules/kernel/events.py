@@ -35,12 +35,12 @@ from hdrl.settings.batch.site_rules.kernel.running import (
 from hdrl.settings.batch.site_rules.kernel.state import SiteState, smallest_state
 
 POLL_S = 1.0
-"""How often Slurm's backfill thread looks for changes once its interval is over."""
+"""Interval in seconds at which Slurm's backfill thread looks for changes once its own interval is over."""
 
 
 @jit
 def _begin(state):
-    """Note what is known to happen."""
+    """Add the events that are known at the beginning: reservations, outages, submissions and cancellations."""
     s = state.scalars[0]
     s.backfill_due_s = s.main_due_s = s.look_due_s = NEVER
     s.last_backfill_s = -state.settings[0].bf_interval_s

@@ -1,4 +1,4 @@
-"""How jobs come, become eligible, start and end; what each of these means for jobs that depend on others."""
+"""Arrivals, eligibility, starts and ends of jobs, and the effect of each on jobs that depend on others."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NEVER = np.inf
 
 ENDS_IN_TIME = 1
 KILLED = 2
-"""How a job that is given up ends: by itself within its grace, or at the end of it."""
+"""Ends of a job that is given up: by itself within its grace, or killed at the end of it."""
 
 REQUEUE_DELAY_S = 121.0
-"""How long a requeued job is not eligible: Slurm waits until its old credential has expired (real runs: 121 s)."""
+"""Seconds before a requeued job is eligible: Slurm waits until its old credential has expired (real runs: 121 s)."""
 
 
 @jit
@@ -39,7 +39,7 @@ def add_event(state, date_s, kind, thing):
 
 @jit
 def log_machine(state):
-    """Note how many cores compute."""
+    """Log the number of cores that compute."""
     s = state.scalars[0]
     now, n_cores = s.message_s, state.settings[0].n_cores
     s.time_computing_s += s.n_computing * (now - s.changed_s)
@@ -84,7 +84,7 @@ def _fulfilled_s(state, dependency):
 
 @jit
 def _own_eligible_s(state, job):
-    """Return from when on a job may start, whatever its het job waits for; see `_eligible_s`."""
+    """Return the date from which a job may start, whatever its het job waits for; see `_eligible_s`."""
     row = state.jobs[job]
     date_s = max(row.submit_s, row.begin_s, row.held_until_s)
     for i in range(row.first_dependency, row.first_dependency + row.n_dependencies):
@@ -97,7 +97,7 @@ def _own_eligible_s(state, job):
 
 @jit
 def _eligible_s(state, job):
-    """Return from when on a job may start with the other components: infinity if not known yet, NaN if never."""
+    """Return the date from which a job may start with the other components: infinity if unknown, NaN if never."""
     date_s, one = -NEVER, first_of(state, job)
     while one >= 0:
         if state.jobs[one].state <= codes.WAITING:

@@ -1,4 +1,4 @@
-"""All that a simulation by `site` holds, one line of `SiteState` for each array."""
+"""State of a simulation by `site`: one line of `SiteState` for each array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints: TypeAlias = NDArray[np.int32]
 Bits: TypeAlias = NDArray[np.uint64]
 
 YEAR_S = 365 * 86400.0
-"""How long a job without any time limit is planned to run."""
+"""Planned run time of a job without any time limit, in seconds."""
 
 SCALARS_DTYPE = record_dtype(
     [
@@ -34,16 +34,15 @@ SCALARS_DTYPE = record_dtype(
         *of(np.int64, "n_components", "predictor", "index_form", "has_gate", "asked_entry", "n_picked", "n_submitted"),
     ]
 )
-"""What there is one of. ``message_s`` is the date now; it and the next are named as job keys read them.
+"""Scalars of the state. ``message_s`` is the date now; it and the next are named as job keys read them.
 ``is_planning``: jobs that become eligible now arrive when the scheduler has gone down the queue; ``n_candidates`` jobs
 that may be preempted; ``is_cycling``: the last backfill cycle left jobs waiting, so that the next ones follow at the
-interval;
-``n_selected`` how many nodes `allocation.choose_nodes` has chosen; ``n_segments`` of the time map, and in which one the
-plan of a job has come; ``priority_date``
-when priorities are computed next, ``decayed_s`` when usage was last brought up to date. Work is lost to failures
-(``lost_core_s``, ``n_requeued`` jobs) and to preemption (``preempted_core_s``, ``n_preempted``); a reservation is
-missed if a job is on its nodes when it begins; a backfill cycle has come to ``n_components`` of het jobs. Requests from
-outside are about the ``asked_entry`` or the date ``asked_s``; ``n_picked`` entries have been picked in this pass."""
+interval; ``n_selected`` number of nodes chosen by `allocation.choose_nodes`; ``n_segments`` number of segments of the
+time map, ``segment`` the one that the plan of a job has reached; ``priority_date`` the next date of computing
+priorities, ``decayed_s`` the last date of updating usage. Work is lost to failures (``lost_core_s``, ``n_requeued``
+jobs) and to preemption (``preempted_core_s``, ``n_preempted``); a reservation is missed if a job is on its nodes when
+it begins; a backfill cycle has come to ``n_components`` of het jobs. Requests from outside are about the
+``asked_entry`` or the date ``asked_s``; ``n_picked`` entries have been picked in this pass."""
 
 SETTINGS_DTYPE = record_dtype(
     [
@@ -59,12 +58,12 @@ SETTINGS_DTYPE = record_dtype(
         *of(np.float64, "partition", "qos", "look_interval_s", "look_bound_s", "aging_per_s"),
     ]
 )
-"""What does not change: discipline and priority, sizes (``most_cores`` and ``fewest_cores`` of a node),
-`SchedulerParameters`, `PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all),
-``order_key`` in which order EASY tries jobs that may overtake; ``is_asked``: what decides is outside the kernel. A
-daemon looks at the queue every ``look_interval_s`` (0: there is none), see `kernel.daemon`: its policy has the job key
-``look_key``, an index that falls by ``aging_per_s`` in a second, and a bound on waits; ``has_lua``: whether new jobs
-get a number as well."""
+"""Constants of a simulation: discipline and priority, sizes (``most_cores`` and ``fewest_cores`` of a node),
+`SchedulerParameters`, `PriorityWeights`. ``max_reserve_part`` is the number of planned jobs of a partition (0: all),
+``order_key`` the order in which EASY tries jobs that may overtake; ``is_asked``: decisions come from outside the
+kernel. A daemon looks at the queue every ``look_interval_s`` (0: there is none), see `kernel.daemon`: its policy has
+the job key ``look_key``, an index that falls by ``aging_per_s`` in a second, and a bound on waits; ``has_lua``: whether
+new jobs get a number as well."""
 
 NODE_DTYPE = record_dtype(
     [
@@ -106,12 +105,12 @@ JOB_DTYPE = record_dtype(
 
 ``submit_s`` is infinity while the job follows another one that has not ended. Plans expect that a job ends
 ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
-``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
-``length_s`` after its start, and whether it ``overruns`` its time; until when its use has been ``charged_s``; its nodes
-are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first date that a
-plan gave it, ``waited_s`` what all its waits add up to, ``lost_core_s`` what it did in vain; it ``is_given_up`` in the
-grace before another job takes its nodes; it has been suspended for ``suspended_s`` in this run, and is so
-``suspended_since_s`` (-1: it is not) with ``left_s`` to run. A daemon holds it until ``lease_until_s``.
+``entry`` its entry that runs; ``eligible_s`` the first date at which it could have started; ``due_s`` its end,
+``length_s`` after its start, and whether it ``overruns`` its time; ``charged_s`` date up to which its use is charged;
+its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first
+date that a plan gave it, ``waited_s`` the sum of all its waits, ``lost_core_s`` its lost core seconds; it
+``is_given_up`` in the grace before another job takes its nodes; it has been suspended for ``suspended_s`` in this run,
+and is so ``suspended_since_s`` (-1: it is not) with ``left_s`` to run. A daemon holds it until ``lease_until_s``.
 
 The components of a het job are a chain from ``first_component`` (-1: the job is none) by ``next_component``. A backfill
 cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). One of
@@ -168,14 +167,14 @@ USE_DTYPE = record_dtype(
         *of(np.float64, "usage", "level_share", "factor"),
     ]
 )
-"""What a user has in a QOS or an account: cores and jobs that run, and jobs that wait or run; in an account also its
+"""Use of a QOS or an account by a user: cores and jobs that run, and jobs that wait or run; in an account also its
 number (-1: none), core seconds used, and the factor of fair share."""
 
 ARRAY_DTYPE = record_dtype([("first_task", np.int32), ("limit", np.int32), ("n_active", np.int32)])
 """An array: its first task, how many may be queued or run at one time (-1: all), and how many are."""
 
 MACHINE_LOG_DTYPE = record_dtype([("time_s", np.float64), ("computing", np.int32)])
-"""How many cores compute, after each start and end."""
+"""Number of cores that compute after each start and end."""
 
 SET_DTYPE = record_dtype(
     [("first", np.int32), ("last", np.int32), ("cores", np.int64), ("n_nodes", np.int32), ("weight", np.int64)]
