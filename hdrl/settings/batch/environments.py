@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import range_of_shares
 from hdrl.setting import EnvironmentSpec, ExtraTrainingData, Fingerprints, Index, Indexed, LoadPart, Message
+from hdrl.settings.batch.asked import simulator_arguments
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.sweep import BatchSweep
@@ -289,10 +291,22 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         options: Options | BatchSweep | None = None,
     ) -> Any:
         """Return an environment in which weights decide about all jobs."""
+        return self.player_outside(machine, load, arguments, options, None)
+
+    def player_outside(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep | None,
+        folder: Path | None,
+    ) -> Any:
+        """Return the same in the simulator that options name: weights decide as the policy that has them."""
         from hdrl.settings.batch.envs.job_index import JobIndexPlayer
 
         energy = None if options is None else options.energy
-        return JobIndexPlayer(platform=machine, workload=load, energy=energy, **arguments)
+        simulator = simulator_arguments(options, machine, folder)
+        return JobIndexPlayer(platform=machine, workload=load, energy=energy, simulator=simulator, **arguments)
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
         """Return the names of the weights, and the start of evolution."""
