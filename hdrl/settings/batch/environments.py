@@ -144,6 +144,23 @@ class PolicyPairSpec(_BatchEnvironment):
         asked = {"energy": True} if options is not None and options.energy else {}
         return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
 
+    def player_outside(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep,
+        folder: Path | None,
+    ) -> Any:
+        """Return the same in the simulator that options name: the decision system of each shows the same."""
+        simulator = simulator_arguments(options, machine, folder)
+        if not simulator:
+            return self.player(machine, load, arguments, options)
+        from hdrl.settings.batch.envs.policy_pair_outside import PolicyPairOutside
+
+        given = {**arguments, "energy": bool(options.energy)}
+        return PolicyPairOutside(platform=machine, workload=load, simulator=simulator, **given)
+
 
 class JobPickSpec(_OfMoreLogs):
     """Picking waiting jobs, see `hdrl.setting.EnvironmentSpec`."""
