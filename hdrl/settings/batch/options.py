@@ -378,16 +378,15 @@ class Options(OptionsFile):
     def no_model(self) -> str | None:
         """Return why no model can decide under these options; ``None`` if one can."""
         environment = self.learning.environment
-        known = ("embedded", *(name for name in SIMULATORS if SIMULATORS[name].asks_networks))
-        if self.simulator in known and environment == "policy_pair" and self.compatibility is None:
+        asking = [name for name in SIMULATORS if SIMULATORS[name].asks_networks]
+        known = asking if environment == "policy_pair" and self.compatibility is None else ["embedded"]
+        if self.simulator in known or environment == "job_index":
             return None
-        if self.simulator == "embedded" or environment == "job_index":
-            return None
-        is_named = environment == "policy_pair" and self.compatibility is None
-        where = " or ".join(map(repr, known if is_named else known[:1]))
+        where = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])]) if len(known) > 1 else repr(known[0])
+        models = "a model of job_index" if environment == "policy_pair" else "a model of job_index or policy_pair"
         return (
-            f"simulator is {self.simulator!r}, but models of {environment} decide in {where} only; expected that, or a "
-            f"model of job_index{'' if environment == 'policy_pair' else ' or policy_pair'}"
+            f"simulator is {self.simulator!r}, but models of {environment} decide in {where} only; expected that, or "
+            f"{models}"
         )
 
     def unmet(self, n_items: int) -> str | None:

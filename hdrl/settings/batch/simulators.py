@@ -118,7 +118,9 @@ SIMULATORS.register("embedded")(
 SIMULATORS.register("site")(
     SimulatorKind("hdrl.settings.batch.site_rules.simulator:site_simulator", follows_site_rules=True)
 )
-SIMULATORS.register("exact")(SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, asks_networks=True))
+SIMULATORS.register("exact")(
+    SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, asks_networks=True)
+)
 SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True, asks_networks=True))
 SIMULATORS.register("slurm")(
     SimulatorKind(

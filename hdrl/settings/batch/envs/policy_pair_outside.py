@@ -152,11 +152,13 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action, and go on to the next decision."""
-        if self._trace is not None or not self._counts.arrays.masks[0, int(action)]:
+        legal = np.flatnonzero(self._counts.arrays.masks[0])
+        if self._trace is not None or int(action) not in legal:
             raise DecisionError(f"action {int(action)} is not legal, or the episode has ended")
         self._start_jobs(int(action))
         self._go_on()
-        return (*self._seen()[:1], 0.0, self._trace is not None, False, self._seen()[1])
+        observation, info = self._seen()
+        return observation, 0.0, self._trace is not None, False, info
 
     def trace(self) -> Trace:
         """Return everything that happened; raise SimulationError before the end."""
