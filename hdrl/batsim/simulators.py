@@ -150,6 +150,11 @@ class ProtocolSimulator(Closing):
         """Simulate from date 0 to the end; yield the arrays whenever jobs have come or ended while jobs wait.
 
         Compiled code writes its starts into the answer before the next one.
+
+        Raises
+        ------
+        HdrlError
+            If the simulator cannot be started, says something wrong, or jobs wait and no event will follow.
         """
         self.reset()
         while not self._system.is_over:

@@ -5,12 +5,12 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.experiment import run_experiment
-from hdrl.experiment.run.inputs import read_options
+from hdrl.experiment.run.inputs import make_sweep, read_options
+from hdrl.setting import find_setting
 
 COMMON = {
     "manifest.json",
@@ -179,9 +179,20 @@ def test_models_that_pick_jobs_say_what_decides_elsewhere(small_world: Path):
     )
     changes = ["simulator=slurm", "learning.environment=policy_pair"]
     assert read_options(small_world, overrides=changes).no_model() == (
-        "simulator is 'slurm', but models of policy_pair decide in 'embedded', 'exact' or 'batsim' only; expected that, "
-        "or a model of job_index"
+        "simulator is 'slurm', but models of policy_pair decide in 'embedded', 'exact' or 'batsim' only; expected "
+        "that, or a model of job_index"
     )
+
+
+@pytest.mark.parametrize("environment", ["policy_pair", "job_pick"])
+def test_comparisons_in_a_real_slurm_refuse_networks(environment: str):
+    sweep = make_sweep(
+        {"platform": "learning", "candidates": ["fcfs"], "workloads": ["learning"], "simulator": "slurm"}
+    )
+    setting = find_setting("batch")
+    machine = setting.inputs.machine(sweep)
+    with pytest.raises(OptionsError, match="simulator is 'slurm', where no network decides"):
+        setting.environments[environment].player(machine, None, {}, sweep)
 
 
 def folders_of(policies: dict[str, dict], tmp_path: Path, simulators: tuple[str, ...]) -> dict[tuple[str, str], Path]:
@@ -207,22 +218,10 @@ def schedule(folder: Path) -> list[dict[str, str]]:
     return [{k: v for k, v in row.items() if k != "consumed_energy"} for row in rows_of(folder / "out_jobs.csv")]
 
 
-def test_a_model_of_weights_is_the_policy_that_has_them(tmp_path: Path, batsim: Path):
-    pytest.importorskip("torch", reason="agents that learn need torch")
-    from gymnasium import spaces
-
-    from hdrl.agents.cma_es import CMAES
-    from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
-    from hdrl.settings.batch import policies
-
-    data = json.loads((Path(policies.__file__).parent / "data" / "es-generalist.json").read_text())
-    agent = CMAES(spaces.Box(0, 1, (1,)), spaces.Box(-50, 50, (len(data["offsets"]),)))
-    agent.load_weights({"weights": np.array(data["offsets"])})
-    environment = {"id": "hdrl/JobIndex-v0", "arguments": data["kind"]}
-    notes = {"trained_on": {"workload_sha256": "a"}}
-    save_checkpoint(tmp_path / "model.pt", checkpoint_of(agent, "cma_es", environment=environment, notes=notes))
-    decider = {"type": "LEARNING", "run": "test", "input_model": "model.pt"}
-    learning = {"environment": "job_index", "algorithm": "cma_es", "arguments": data["kind"]}
+def test_a_model_of_weights_is_the_policy_that_has_them(tmp_path: Path, batsim: Path, generalist_model: Path):
+    kind = {"form": "guarded"}
+    decider = {"type": "LEARNING", "run": "test", "input_model": str(generalist_model)}
+    learning = {"environment": "job_index", "algorithm": "cma_es", "arguments": kind}
     model = {"pybatsim": {"agent": decider}, "learning": learning}
     named, other = ({"pybatsim": {"agent": {"policy_pair": name}}} for name in ("es-generalist", "fcfs+easy"))
     folders = folders_of({"model": model, "named": named}, tmp_path, ("embedded", "exact"))

@@ -140,6 +140,7 @@ class PolicyPairSpec(_BatchEnvironment):
         """
         from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 
+        _check_simulator(options)
         # A model whose training did without it is measured like all others.
         asked = {"energy": True} if options is not None and options.energy else {}
         return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
@@ -273,6 +274,7 @@ class JobPickSpec(_OfMoreLogs):
         options: Options | BatchSweep | None = None,
     ) -> Any:
         """Return an environment on the policies' simulator in which a model picks among all jobs."""
+        _check_simulator(options)
         if machine.site is not None:
             from hdrl.settings.batch.envs.site_pick import SitePickEnv
 
@@ -348,6 +350,14 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         kind = IndexKind.of(arguments)
         candidates = [kind.policy(row - first_weights(kind.form)) for row in weights]
         return run_policies(machine, loads, candidates, self.objective(arguments)[0], n_threads=n_threads)
+
+
+def _check_simulator(options: Options | BatchSweep | None) -> None:
+    """Refuse a simulator that networks cannot be played in, of which `Options.no_model` says more."""
+    if options is not None and options.simulator not in ("embedded", "site"):
+        raise OptionsError(
+            f"simulator is {options.simulator!r}, where no network decides; expected a model of job_index, or 'embedded'"
+        )
 
 
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import new_counts
 from hdrl.compiled.fields import alone, copied, for_another_thread, repeated, saved
@@ -32,7 +32,6 @@ from hdrl.settings.batch.simulation.embedded import first_state
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload.model import Workload
-
 
 SWITCHING = PolicyRule(node_rule=codes.NODES_BY_NUMBER, decides_idle=True)
 """Rule of a simulation in which actions say which nodes are on."""

@@ -318,13 +318,12 @@ def _serve_row(batch, counts, request, row, numbers, results):  # noqa: ARG001
         _carry_out(state, watch, counts.actions[row])
         return
     if request == SHOW:
+        watch.rows[0].status = codes.MESSAGE
         observe.see_anew(state, watch)
-        _write_mask(state, watch, counts.masks[row], False)
-        observe.write_observation(state, watch, batch.observations)
-        return
-    if request == RESET:
-        bring_back(state, batch.beginning, batch.origin, row)
-    _play(state, watch, request, counts.actions[row])
+    else:
+        if request == RESET:
+            bring_back(state, batch.beginning, batch.origin, row)
+        _play(state, watch, request, counts.actions[row])
     ended = watch.rows[0].status != codes.MESSAGE
     _write_mask(state, watch, counts.masks[row], ended)
     observe.write_observation(state, watch, batch.observations)

@@ -8,6 +8,7 @@ waiting jobs at once). With a priority, backfilling and a core selection may fol
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,9 @@ from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in
 FilePolicy: TypeAlias = OwnPriority | OwnPrediction | Callable[[Any], Any]
 """Kinds of policies that a file may define."""
 
+MODEL_SUFFIX = ".pt"
+"""Suffix of model files; one of an index with weights names the policy that has them."""
+
 
 def read_policy(name: str) -> PolicyPair | FilePolicy:
     """Return the policy of a name or of a Python file.
@@ -31,13 +35,16 @@ def read_policy(name: str) -> PolicyPair | FilePolicy:
     Parameters
     ----------
     name
-        For instance ``"fcfs+easy"``, ``"duplex"`` or ``"my.py+easy"``.
+        For instance ``"fcfs+easy"``, ``"duplex"`` or ``"my.py+easy"``; or a model file whose weights evolved.
 
     Raises
     ------
     HdrlError
         If there is no such policy, or the file is wrong: see `policies.pairs.read_pair` and `load_policy`.
     """
+    if name.endswith(MODEL_SUFFIX):
+        found: PolicyPair = importlib.import_module("hdrl.deploy.policy").index_of_model(Path(name))  # needs torch
+        return found
     if is_in_python(name):
         return policy_in_python(name)
     return load_policy(name) if is_policy_file(name) else read_pair(name)
