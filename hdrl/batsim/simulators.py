@@ -147,9 +147,13 @@ class ProtocolSimulator(Closing):
             progress(self.n_done, self.workload.n_jobs)
 
     def decisions(self) -> Iterator[Borrowed[BatchState]]:
-        """Simulate from date 0 to the end; yield the arrays whenever jobs have come or ended while jobs wait.
+        """Simulate from date 0 to the end and stop at each decision.
 
-        Compiled code writes its starts into the answer before the next one.
+        Yields
+        ------
+        Borrowed
+            The arrays, whenever jobs have come or ended while jobs wait; compiled code writes its starts into the
+            answer before the next one.
 
         Raises
         ------

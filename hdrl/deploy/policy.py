@@ -142,8 +142,10 @@ def index_of_model(path: Path) -> PolicyPair:
 
     Raises
     ------
-    HdrlError
-        If the file cannot be read, or holds something else.
+    OptionsError
+        If it holds something else.
+    ReadError
+        If it cannot be read.
     """
     from hdrl.experiment.train.modelfile import read_checkpoint, spec_of
 

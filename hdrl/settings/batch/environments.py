@@ -356,7 +356,7 @@ def _check_simulator(options: Options | BatchSweep | None) -> None:
     """Refuse a simulator that networks cannot be played in, of which `Options.no_model` says more."""
     if options is not None and options.simulator not in ("embedded", "site"):
         raise OptionsError(
-            f"simulator is {options.simulator!r}, where no network decides; expected a model of job_index, or 'embedded'"
+            f"simulator is {options.simulator!r}, where no network decides; expected 'embedded' or a model of job_index"
         )
 
 
