@@ -7,7 +7,7 @@ functions show it and start jobs (`kernel.episodes`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -38,6 +38,7 @@ from hdrl.settings.batch.envs.policy_pair_rows import SWITCHING, watches_of
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.kernel.episodes import EpisodeArrays, Section, new_origin
+from hdrl.settings.batch.kernel.observe import Watch
 from hdrl.settings.batch.kernel.reward import OWN
 from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
@@ -116,7 +117,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
             "n_jobs": workload.n_jobs,
             "last_action": -1,
         }
-        self._new_watch = lambda: watches_of(
+        self._new_watch: Callable[[], Watch] = lambda: watches_of(
             (1, workload.n_jobs, 1),
             scalars,
             pairs=pair_numbers(policies, platform),
@@ -127,13 +128,14 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         self._simulator: Any = None
         self._decisions: Iterator[Borrowed[BatchState]] = iter(())
         self._trace: Trace | None = None
+        self._state: BatchState | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
         """Begin the simulation anew: see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         check_reset_options(options or {}, ())
         self.close()
-        self._trace = self._state = None
+        self._trace, self._state = None, None
         self._simulator = self._kind.make(
             self.platform,
             self.workload,
@@ -196,7 +198,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
     def _take(self, state: BatchState) -> None:
         """Take the arrays of the decision system, which change their places as they grow."""
         if state is not self._state:
-            self._state: BatchState | None = state
+            self._state = state
             nothing = np.zeros(0, dtype=np.int64)
             origin = new_origin([Section(state.jobs[:0], nothing, nothing)], 1)
             objectives = np.zeros((1, 0))
