@@ -133,7 +133,7 @@ REQUESTS = CodeTable("request", range(5))
 """Requests to `SERVED`.
 
 `RESUME` goes on after the logs of an environment have been enlarged. `SHOW` and `START` are for jobs that run in a
-simulator outside: they show a decision of which that simulator told, and start jobs by an action.
+simulator outside: they show the decision that is due there, and start jobs by an action.
 """
 
 RESUME, SHOW, START = REQUESTS[2:]
