@@ -186,9 +186,7 @@ def test_models_that_pick_jobs_say_what_decides_elsewhere(small_world: Path):
 
 @pytest.mark.parametrize("environment", ["policy_pair", "job_pick"])
 def test_comparisons_in_a_real_slurm_refuse_networks(environment: str):
-    sweep = make_sweep(
-        {"platform": "learning", "candidates": ["fcfs"], "workloads": ["learning"], "simulator": "slurm"}
-    )
+    sweep = make_sweep({"platform": "learning", "candidates": ["sjf"], "workloads": ["learning"], "simulator": "slurm"})
     setting = find_setting("batch")
     machine = setting.inputs.machine(sweep)
     with pytest.raises(OptionsError, match="simulator is 'slurm', where no network decides"):
