@@ -1,6 +1,6 @@
 """Simulators of batch jobs and compatibility modes: names that options take and that users can extend.
 
-This is the one door to `hdrl.batsim` and to `hdrl.slurm`, which are loaded when one of their simulators is used.
+This is the one door to `hdrl.batsim`, `hdrl.slurm` and `hdrl.deploy`, which are loaded when one of them is used.
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ def _imported(function: Callable[..., Any] | str) -> Callable[..., Any]:
     module, _, name = function.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
+
+
+def policy_of_model(path: Path) -> Any:
+    """Return the policy of a model file whose weights evolved (`hdrl.deploy.policy.index_of_model`); it needs torch."""
+    return _imported("hdrl.deploy.policy:index_of_model")(path)
 
 
 @dataclass(frozen=True, slots=True)

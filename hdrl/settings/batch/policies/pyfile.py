@@ -8,7 +8,6 @@ waiting jobs at once). With a priority, backfilling and a core selection may fol
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from hdrl.settings.batch.policies.pairs import read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction, own_prediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
+from hdrl.settings.batch.simulators import policy_of_model
 
 FilePolicy: TypeAlias = OwnPriority | OwnPrediction | Callable[[Any], Any]
 """Kinds of policies that a file may define."""
@@ -43,7 +43,7 @@ def read_policy(name: str) -> PolicyPair | FilePolicy:
         If there is no such policy, or the file is wrong: see `policies.pairs.read_pair` and `load_policy`.
     """
     if name.endswith(MODEL_SUFFIX):
-        found: PolicyPair = importlib.import_module("hdrl.deploy.policy").index_of_model(Path(name))  # needs torch
+        found: PolicyPair = policy_of_model(Path(name))
         return found
     if is_in_python(name):
         return policy_in_python(name)
