@@ -1,5 +1,6 @@
 """What tests of several areas share."""
 
+import json
 import os
 import subprocess
 import sys
@@ -91,6 +92,25 @@ def small_world(tmp_path: Path) -> Path:
         '{"seed": 7, "platform_file_path": "learning", "workload_file_path": "jobs.swf",'
         ' "workload": {"memory": "none"}, "pybatsim": {"agent": {"policy_pair": "first-high_gflops"}}}'
     )
+    return path
+
+
+@pytest.fixture
+def generalist_model(tmp_path: Path) -> Path:
+    """Return a model file with the weights of the shipped policy ``es-generalist``."""
+    pytest.importorskip("torch", reason="agents that learn need torch")
+    from gymnasium import spaces
+
+    from hdrl.agents.cma_es import CMAES
+    from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
+    from hdrl.settings.batch import policies
+
+    data = json.loads((Path(policies.__file__).parent / "data" / "es-generalist.json").read_text())
+    agent = CMAES(spaces.Box(0, 1, (1,)), spaces.Box(-50, 50, (len(data["offsets"]),)))
+    agent.load_weights({"weights": np.array(data["offsets"])})
+    environment = {"id": "hdrl/JobIndex-v0", "arguments": data["kind"]}
+    path = tmp_path / "generalist.pt"
+    save_checkpoint(path, checkpoint_of(agent, "cma_es", environment=environment))
     return path
 
 

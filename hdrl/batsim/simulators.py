@@ -10,7 +10,7 @@ import abc
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.exact.extended import difference
 from hdrl.batsim.results import NotedOutputs, SimulationLog, take_out_wall_clock, trace_of
 from hdrl.batsim.turned import TurnedEngine
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.simgrid import write_simgrid
 from hdrl.settings.batch.simulation.decisions import Decision
@@ -136,16 +138,33 @@ class ProtocolSimulator(Closing):
         ``progress`` is called with the numbers of finished and of all jobs, a few times a second.
         """
         reported_s = time.monotonic()
-        self.reset()
-        while not self._system.is_over:
-            if self._is_due:
-                self._system.schedule_pair(job_key, core_key, backfilling)
-            self._go_on(None)
+        for _ in self.decisions():
+            self._system.schedule_pair(job_key, core_key, backfilling)
             if progress is not None and time.monotonic() - reported_s > PROGRESS_EVERY_S:
                 reported_s = time.monotonic()
                 progress(self.n_done, self.workload.n_jobs)
         if progress is not None:
             progress(self.n_done, self.workload.n_jobs)
+
+    def decisions(self) -> Iterator[Borrowed[BatchState]]:
+        """Simulate from date 0 to the end and stop at each decision.
+
+        Yields
+        ------
+        Borrowed
+            The arrays, whenever jobs have come or ended while jobs wait; compiled code writes its starts into the
+            answer before the next one.
+
+        Raises
+        ------
+        HdrlError
+            If the simulator cannot be started, says something wrong, or jobs wait and no event will follow.
+        """
+        self.reset()
+        while not self._system.is_over:
+            if self._is_due:
+                yield self._system.borrowed
+            self._go_on(None)
 
     @property
     def is_due(self) -> bool:

@@ -103,7 +103,7 @@ def deployed_policy(text: str) -> DeployedPolicy:
     HdrlError
         If there is no such policy, or the model cannot be read.
     """
-    return check_deployable(text, _model(Path(text)) if text.endswith(".pt") else read_pair(text))
+    return check_deployable(text, index_of_model(Path(text)) if text.endswith(".pt") else read_pair(text))
 
 
 def check_deployable(name: str, pair: PolicyPair) -> DeployedPolicy:
@@ -137,8 +137,16 @@ def check_deployable(name: str, pair: PolicyPair) -> DeployedPolicy:
     return DeployedPolicy(name, pair)
 
 
-def _model(path: Path) -> PolicyPair:
-    """Return the index of a model file that evolved."""
+def index_of_model(path: Path) -> PolicyPair:
+    """Return the index of a model file whose weights evolved.
+
+    Raises
+    ------
+    OptionsError
+        If it holds something else.
+    ReadError
+        If it cannot be read.
+    """
     from hdrl.experiment.train.modelfile import read_checkpoint, spec_of
 
     checkpoint = read_checkpoint(path)

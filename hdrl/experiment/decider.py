@@ -118,7 +118,7 @@ def decider_of(plan: RunPlan) -> Decider:
     options, agent = plan.asked, plan.agent
     if agent.kind is AgentKind.POLICY:
         return PolicyDecider(plan.setting, agent.policy, agent.path, options)
-    why_not = options.no_learning()
+    why_not = options.no_model()
     if why_not is not None:
         raise OptionsError(f"{options.where}: {why_not}")
     return AgentDecider(plan)

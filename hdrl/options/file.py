@@ -172,7 +172,11 @@ class OptionsFile(PlacedBlock):
         return self.agent_type == "LEARNING" or self.agent_options.file is not None
 
     def no_learning(self) -> str | None:
-        """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
+        """Return why an agent cannot learn under these options; ``None`` if it can."""
+        return None
+
+    def no_model(self) -> str | None:
+        """Return why no model can decide under these options; ``None`` if one can."""
         return None
 
     def unmet(self, n_items: int) -> str | None:

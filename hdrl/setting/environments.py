@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from hdrl.base.windows import Span
@@ -98,6 +99,16 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         HdrlError
             If that cannot be had.
         """
+
+    def player_outside(
+        self, machine: MachineT, load: LoadT, arguments: Arguments, options: OptionsT, folder: Path | None
+    ) -> Player:
+        """Return `player` in the simulator that options name; if it is outside, it leaves its files in a folder.
+
+        Usually no simulator is outside, so that the folder is not used.
+        """
+        del folder
+        return self.player(machine, load, arguments, options)
 
     def arguments(self, options: OptionsT) -> dict[str, object]:
         """Return its arguments as options elsewhere say them; ``learning.arguments`` go over them. Usually none."""

@@ -9,7 +9,8 @@ import pytest
 
 from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.experiment import run_experiment
-from hdrl.experiment.run.inputs import read_options
+from hdrl.experiment.run.inputs import make_sweep, read_options
+from hdrl.setting import find_setting
 
 COMMON = {
     "manifest.json",
@@ -158,8 +159,89 @@ def test_mistakes_are_one_line(small_world: Path, overrides: list[str], problem:
 
 
 @pytest.mark.parametrize("simulator", ["exact", "batsim"])
-def test_models_say_where_they_decide_and_why(small_world: Path, simulator: str):
-    why = read_options(small_world, overrides=[f"simulator={simulator}"]).no_learning()
-    assert why is not None
-    assert why.startswith(f"simulator is '{simulator}'")
-    assert why.endswith("in the embedded simulator only, whose kernel makes what they observe")
+def test_agents_learn_in_the_embedded_simulator_only(small_world: Path, simulator: str, tmp_path: Path):
+    options = read_options(small_world, overrides=[f"simulator={simulator}", "pybatsim.agent.run=train"])
+    why = options.no_learning()
+    assert why == f"simulator is '{simulator}', but agents learn in 'embedded' only; their models can decide here"
+    pytest.importorskip("torch", reason="agents that learn need torch")
+    learning = ["learning.environment=job_index", "learning.algorithm=cma_es", "pybatsim.agent.policy_pair=null"]
+    options = read_options(small_world, overrides=[f"simulator={simulator}", *learning])
+    with pytest.raises(OptionsError, match="agents learn in 'embedded' only"):
+        run_experiment(options, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_models_that_pick_jobs_say_what_decides_elsewhere(small_world: Path):
+    changes = ["simulator=exact", "learning.environment=job_pick"]
+    assert read_options(small_world, overrides=changes).no_model() == (
+        "simulator is 'exact', but models of job_pick decide in 'embedded' only; expected that, or a model of "
+        "job_index or policy_pair"
+    )
+    changes = ["simulator=slurm", "learning.environment=policy_pair"]
+    assert read_options(small_world, overrides=changes).no_model() == (
+        "simulator is 'slurm', but models of policy_pair decide in 'embedded', 'exact' or 'batsim' only; expected "
+        "that, or a model of job_index"
+    )
+
+
+@pytest.mark.parametrize("environment", ["policy_pair", "job_pick"])
+def test_comparisons_in_a_real_slurm_refuse_networks(environment: str):
+    sweep = make_sweep({"platform": "learning", "candidates": ["sjf"], "workloads": ["learning"], "simulator": "slurm"})
+    setting = find_setting("batch")
+    machine = setting.inputs.machine(sweep)
+    with pytest.raises(OptionsError, match="simulator is 'slurm', where no network decides"):
+        setting.environments[environment].player(machine, None, {}, sweep)
+
+
+def folders_of(policies: dict[str, dict], tmp_path: Path, simulators: tuple[str, ...]) -> dict[tuple[str, str], Path]:
+    """Run experiments with 80 jobs of gaia in simulators; return the folders."""
+    options = {
+        "seed": 1,
+        "platform_file_path": "gaia",
+        "workload_file_path": "lublin_gaia_1000",
+        "nb_jobs": 80,
+        "batsim": {"executable": "./stand_in"},
+    }
+    folders = {}
+    for name, changes in policies.items():
+        (tmp_path / "options.json").write_text(json.dumps(options | changes))
+        for simulator in simulators:
+            read = read_options(tmp_path / "options.json", overrides=[f"simulator={simulator}"])
+            folders[name, simulator] = run_experiment(read, out=tmp_path / f"{name}-{simulator}").folder
+    return folders
+
+
+def schedule(folder: Path) -> list[dict[str, str]]:
+    """Return the jobs of a run without what the simulators round differently."""
+    return [{k: v for k, v in row.items() if k != "consumed_energy"} for row in rows_of(folder / "out_jobs.csv")]
+
+
+def test_a_model_of_weights_is_the_policy_that_has_them(tmp_path: Path, batsim: Path, generalist_model: Path):
+    kind = {"form": "guarded"}
+    decider = {"type": "LEARNING", "run": "test", "input_model": str(generalist_model)}
+    learning = {"environment": "job_index", "algorithm": "cma_es", "arguments": kind}
+    model = {"pybatsim": {"agent": decider}, "learning": learning}
+    named, other = ({"pybatsim": {"agent": {"policy_pair": name}}} for name in ("es-generalist", "fcfs+easy"))
+    folders = folders_of({"model": model, "named": named}, tmp_path, ("embedded", "exact"))
+    folders |= folders_of({"model": model}, tmp_path, ("batsim",)) | folders_of({"other": other}, tmp_path, ("exact",))
+    folders["named", "batsim"] = folders["named", "exact"]  # of which it writes the files
+    for simulator in ("embedded", "exact", "batsim"):
+        for name in ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv"):
+            mine, named = (folders[decider, simulator] / name for decider in ("model", "named"))
+            assert mine.read_bytes() == named.read_bytes(), (simulator, name)
+    assert schedule(folders["model", "embedded"]) == schedule(folders["model", "exact"])
+    assert schedule(folders["model", "exact"]) != schedule(folders["other", "exact"])
+
+
+def test_a_network_chooses_the_same_pairs_in_every_simulator(tmp_path: Path, batsim: Path):
+    pytest.importorskip("torch", reason="agents that learn need torch")
+    agent = {"type": "LEARNING", "hidden": 8, "lr": 0.01, "gamma": 0.99}
+    env = {"actions": {"selection": [{"shortest": ["high_gflops"], "first": ["low_power", "random"]}], "void": True}}
+    training = {"pybatsim": {"agent": agent, "env": env}, "learning": {"algorithm": "ppo", "iterations": 1}}
+    training["learning"] |= {"n_envs": 1, "settings": {"n_steps": 8}}
+    model = folders_of({"training": training}, tmp_path, ("embedded",))["training", "embedded"] / "model.pt"
+    tested = training | {"pybatsim": {"agent": agent | {"run": "test", "input_model": str(model)}, "env": env}}
+    folders = folders_of({"model": tested}, tmp_path, ("embedded", "exact", "batsim"))
+    assert schedule(folders["model", "embedded"]) == schedule(folders["model", "exact"])
+    for name in ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv"):
+        assert len({(folders["model", one] / name).read_bytes() for one in ("exact", "batsim")}) == 1, name

@@ -39,7 +39,8 @@ class SchedulerSettings:
     """Settings of a scheduler: its policy, its platform and its workload."""
 
     platform: str  # the platform that Batsim simulates: its SimGrid file, or one that it was made from
-    # the name of a policy, or a Python file with a function ``policy(view)`` or ``priority(job, now_s)``
+    # the name of a policy, a Python file with a function ``policy(view)`` or ``priority(job, now_s)``, or a model of
+    # weights
     policy: str = "shortest-high_gflops"
     # the workload that Batsim reads; by default the files that Batsim itself names, if they can be seen from here
     workload: str = ""

@@ -58,6 +58,10 @@ class ChosenEnvironment:
         """Make an environment in which a model decides about a whole load, under the physics of all candidates."""
         return self.spec.player(machine, load, self.arguments, options)
 
+    def player_outside(self, machine: Machine, load: Load, options: Any, folder: Path | None) -> Any:
+        """Make the same in the simulator that options name, which may leave files in a folder."""
+        return self.spec.player_outside(machine, load, self.arguments, options, folder)
+
     def check_can_play(self, where: str, machine: Machine | None = None) -> None:
         """Refuse an environment whose models `player` cannot play, on any machine or on this one."""
         why = self.spec.unplayable(self.arguments, machine)

@@ -226,7 +226,7 @@ def evaluate_model(
 def play_options(world: TrainingWorld, choice: AgentChoice, *, seed: int, folder: Path | None = None) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
-    ``folder`` gets the decisions that the options ask for.
+    ``folder`` gets the decisions that the options ask for, and the files of a simulator outside.
     """
     require_torch()
     options = world.options
@@ -236,7 +236,7 @@ def play_options(world: TrainingWorld, choice: AgentChoice, *, seed: int, folder
             f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE);"
             " none that the same options have trained is in runs/"
         )
-    env = world.test()
+    env = world.test(folder)
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:

@@ -6,6 +6,7 @@ import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError
@@ -108,14 +109,17 @@ class TrainingWorld:
         """Refuse a test without jobs, which would be found after the training."""
         part_of(self.options, "test", self.load)
 
-    def test(self) -> Any:
-        """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows."""
+    def test(self, folder: Path | None = None) -> Any:
+        """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows.
+
+        ``folder``: for the files of a simulator outside; ``None``: they are discarded.
+        """
         tested = self.tested()
         with self._argument_errors():
             if self.spec.is_compatible:  # reproduces numbers that were made in that mode
                 self.spec.check_exact(self.machine, tested, self.options.where)
                 return self.spec.single(self.machine, tested)
-            return self.spec.player(self.machine, tested, self.options)
+            return self.spec.player_outside(self.machine, tested, self.options, folder)
 
     def tested(self) -> Load:
         """Return the load of the test."""

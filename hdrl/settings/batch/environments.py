@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import range_of_shares
 from hdrl.setting import EnvironmentSpec, ExtraTrainingData, Fingerprints, Index, Indexed, LoadPart, Message
+from hdrl.settings.batch.asked import simulator_arguments
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.sweep import BatchSweep
@@ -138,9 +140,27 @@ class PolicyPairSpec(_BatchEnvironment):
         """
         from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 
+        _check_simulator(options)
         # A model whose training did without it is measured like all others.
         asked = {"energy": True} if options is not None and options.energy else {}
         return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
+
+    def player_outside(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep,
+        folder: Path | None,
+    ) -> Any:
+        """Return the same in the simulator that options name: the decision system of each shows the same."""
+        simulator = simulator_arguments(options, machine, folder)
+        if not simulator:
+            return self.player(machine, load, arguments, options)
+        from hdrl.settings.batch.envs.policy_pair_outside import PolicyPairOutside
+
+        given = {**arguments, "energy": bool(options.energy)}
+        return PolicyPairOutside(platform=machine, workload=load, simulator=simulator, **given)
 
 
 class JobPickSpec(_OfMoreLogs):
@@ -254,6 +274,7 @@ class JobPickSpec(_OfMoreLogs):
         options: Options | BatchSweep | None = None,
     ) -> Any:
         """Return an environment on the policies' simulator in which a model picks among all jobs."""
+        _check_simulator(options)
         if machine.site is not None:
             from hdrl.settings.batch.envs.site_pick import SitePickEnv
 
@@ -289,10 +310,22 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         options: Options | BatchSweep | None = None,
     ) -> Any:
         """Return an environment in which weights decide about all jobs."""
+        return self.player_outside(machine, load, arguments, options, None)
+
+    def player_outside(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep | None,
+        folder: Path | None,
+    ) -> Any:
+        """Return the same in the simulator that options name: weights decide as the policy that has them."""
         from hdrl.settings.batch.envs.job_index import JobIndexPlayer
 
         energy = None if options is None else options.energy
-        return JobIndexPlayer(platform=machine, workload=load, energy=energy, **arguments)
+        simulator = simulator_arguments(options, machine, folder)
+        return JobIndexPlayer(platform=machine, workload=load, energy=energy, simulator=simulator, **arguments)
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
         """Return the names of the weights, and the start of evolution."""
@@ -317,6 +350,14 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         kind = IndexKind.of(arguments)
         candidates = [kind.policy(row - first_weights(kind.form)) for row in weights]
         return run_policies(machine, loads, candidates, self.objective(arguments)[0], n_threads=n_threads)
+
+
+def _check_simulator(options: Options | BatchSweep | None) -> None:
+    """Refuse a simulator that networks cannot be played in, of which `Options.no_model` says more."""
+    if options is not None and options.simulator not in ("embedded", "site"):
+        raise OptionsError(
+            f"simulator is {options.simulator!r}, where no network decides; expected 'embedded' or a model of job_index"
+        )
 
 
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:

@@ -370,12 +370,23 @@ class Options(OptionsFile):
         return self.changed(pybatsim=self.pybatsim.model_dump() | {"seed": None})
 
     def no_learning(self) -> str | None:
-        """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
+        """Return why an agent cannot learn under these options; ``None`` if it can."""
         if self.simulator == "embedded":
             return None
+        return f"simulator is {self.simulator!r}, but agents learn in 'embedded' only; their models can decide here"
+
+    def no_model(self) -> str | None:
+        """Return why no model can decide under these options; ``None`` if one can."""
+        environment = self.learning.environment
+        asking = [name for name in SIMULATORS if SIMULATORS[name].asks_networks]
+        known = asking if environment == "policy_pair" and self.compatibility is None else ["embedded"]
+        if self.simulator in known or environment == "job_index":
+            return None
+        where = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])]) if len(known) > 1 else repr(known[0])
+        models = "a model of job_index" if environment == "policy_pair" else "a model of job_index or policy_pair"
         return (
-            f"simulator is {self.simulator!r}, but agents that learn decide in the embedded simulator only, "
-            "whose kernel makes what they observe"
+            f"simulator is {self.simulator!r}, but models of {environment} decide in {where} only; expected that, or "
+            f"{models}"
         )
 
     def unmet(self, n_items: int) -> str | None:

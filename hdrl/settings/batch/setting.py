@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from hdrl.metrics import with_roles
 from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Setting, Simulator, View
 from hdrl.settings.batch import options as batch_options
+from hdrl.settings.batch.asked import simulator_arguments
 from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
-from hdrl.settings.batch.simulators import SIMULATORS, SlurmSettings, floor_of
+from hdrl.settings.batch.simulators import SIMULATORS, floor_of
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.trace.files import TraceFile
@@ -155,17 +156,13 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
         """Simulate jobs under a policy."""
         from hdrl.settings.batch.policies import simulate
 
+        chosen: dict[str, Any] = {
+            "energy": True if options is None else bool(options.energy),
+            "folder": folder,
+            **simulator_arguments(options, machine, folder),
+        }
         if isinstance(options, batch_options.Options):
-            chosen = {
-                "energy": options.energy,
-                "compatibility": options.compatibility,
-                "progress": progress,
-                **_outside(options, machine, folder),
-            }
-        else:
-            chosen = {"energy": True if options is None else bool(options.energy), "folder": folder}
-            if options is not None and options.simulator == "slurm":
-                chosen |= {"simulator": "slurm", "slurm": _slurm(options)}
+            chosen |= {"compatibility": options.compatibility, "progress": progress}
         return simulate(machine, load, cast("str | BatchPolicy", policy), seed=seed, **chosen)
 
     def most_at_once(self, options: batch_options.Options | BatchSweep) -> int | None:
@@ -216,44 +213,6 @@ def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
         followed = log.dependencies(think_times=sweep.workload.think_times, has_rules=machine.site is not None)
         if followed:
             yield ("dependencies", f"{path.name}: {followed}")
-
-
-def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:
-    """Return the arguments of a simulator outside the kernel."""
-    if options.simulator == "embedded":
-        return {}
-    known: dict[str, Any] = {
-        "simulator": options.simulator,
-        "folder": folder,
-        "platform_file": None if platform.clusters else options.path_of(options.platform_file_path),
-    }
-    if options.simulator == "batsim":
-        from hdrl.settings.batch.simulators import BatsimSettings
-
-        chosen = options.batsim
-        known["batsim"] = BatsimSettings(
-            endpoint=chosen.endpoint,
-            executable=_command(options, chosen.executable),
-            arguments=tuple(chosen.arguments),
-            timeout_s=chosen.timeout_s,
-            wait_for=chosen.wait_for,
-            folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
-            protocol=chosen.protocol,
-        )
-    if options.simulator == "slurm":
-        known["slurm"] = _slurm(options)
-    return known
-
-
-def _slurm(options: batch_options.Options | BatchSweep) -> SlurmSettings:
-    """Return the settings of a real Slurm."""
-    conf = None if options.slurm.conf is None else options.path_of(options.slurm.conf)
-    return SlurmSettings(**(options.slurm.model_dump() | {"conf": conf}))
-
-
-def _command(options: batch_options.Options, text: str) -> str:
-    """Return a command as it is looked for: a name on PATH, or a path that starts from the options file."""
-    return str(options.path_of(text).absolute()) if "/" in text else text
 
 
 def _write_batsim_files(trace: Trace, folder: Path) -> None:

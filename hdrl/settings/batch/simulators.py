@@ -1,6 +1,6 @@
 """Simulators of batch jobs and compatibility modes: names that options take and that users can extend.
 
-This is the one door to `hdrl.batsim` and to `hdrl.slurm`, which are loaded when one of their simulators is used.
+This is the one door to `hdrl.batsim`, `hdrl.slurm` and `hdrl.deploy`, which are loaded when one of them is used.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class SimulatorKind:
     # given a policy that is not its own, returns what makes it follow that policy, given the platform, the workload and
     # its settings; or the place of that function. Empty: nothing makes it
     deploys: Callable[..., Any] | str = ""
+    asks_networks: bool = False  # whether it has the method ``decisions``, so that networks can choose policy pairs
     follows_site_rules: bool = False  # whether jobs start there by the rules of the site that a machine may have
     floor: str = ""  # difference between two equal runs of it, a sentence; empty: they are the same
 
@@ -61,6 +62,11 @@ def _imported(function: Callable[..., Any] | str) -> Callable[..., Any]:
     module, _, name = function.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
+
+
+def policy_of_model(path: Path) -> Any:
+    """Return the policy of a model file whose weights evolved (`hdrl.deploy.policy.index_of_model`); it needs torch."""
+    return _imported("hdrl.deploy.policy:index_of_model")(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +117,16 @@ class SlurmSettings:
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
 """Simulators: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
 
-SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
+SIMULATORS.register("embedded")(
+    SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator", asks_networks=True)
+)
 SIMULATORS.register("site")(
     SimulatorKind("hdrl.settings.batch.site_rules.simulator:site_simulator", follows_site_rules=True)
 )
-SIMULATORS.register("exact")(SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True))
-SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True))
+SIMULATORS.register("exact")(
+    SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, asks_networks=True)
+)
+SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True, asks_networks=True))
 SIMULATORS.register("slurm")(
     SimulatorKind(
         "hdrl.slurm.simulator:slurm_simulator",

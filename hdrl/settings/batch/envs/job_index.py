@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
@@ -31,6 +32,9 @@ from hdrl.settings.batch.workload.model import Workload
 
 DEFAULT_N_JOBS = 1024
 DEFAULT_N_WINDOWS = 6
+
+NO_CHOICE: Mapping[str, Any] = MappingProxyType({})
+"""No simulator is chosen: the embedded one simulates."""
 
 
 class JobIndexVectorEnv(IndexVectorEnv):
@@ -167,6 +171,7 @@ class JobIndexPlayer(IndexPlayer):
     """One environment whose only action, weights, is simulated on a whole workload as any policy is.
 
     - ``energy``: whether energy is accounted for; ``None``: if the platform says what its hosts draw.
+    - ``simulator``: the arguments of `policies.simulate` with the simulator and its settings.
     - ``**arguments``: those of `policies.indexed.IndexKind`; others concern trainings alone.
     """
 
@@ -176,11 +181,13 @@ class JobIndexPlayer(IndexPlayer):
         platform: Platform,
         workload: Workload,
         energy: bool | None = None,
+        simulator: Mapping[str, Any] = NO_CHOICE,
         **arguments: Any,
     ) -> None:
         self.kind = IndexKind.of(arguments)
         self.platform, self.workload = platform, check_fits(workload, platform)
         self._energy = platform.has_power if energy is None else energy
+        self._simulator = simulator
         objective = str(arguments.get("objective", "mean_bounded_slowdown"))
         super().__init__(
             self.kind.n_weights, LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective]
@@ -188,4 +195,4 @@ class JobIndexPlayer(IndexPlayer):
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> Trace:
         policy = self.kind.policy(offsets)
-        return simulate(self.platform, self.workload, policy, seed=seed, energy=self._energy)
+        return simulate(self.platform, self.workload, policy, seed=seed, energy=self._energy, **self._simulator)

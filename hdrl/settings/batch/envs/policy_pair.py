@@ -217,7 +217,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         )
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
         self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
-        self._finished: list[tuple[Window, int, NDArray[np.int16]] | None] = [None] * self.num_envs
+        self._finished: list[tuple[Window, int, NDArray[np.int16], int] | None] = [None] * self.num_envs
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -266,7 +266,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         for row in np.flatnonzero(ended).tolist():
             n_actions = int(self._rows.watches.rows["n_actions"][row, 0])
             history = self._rows.watches.history[row, :n_actions].copy()
-            self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
+            self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history, n_actions)
         known = {name: np.where(ended, column, 0.0) for name, column in self._known().items()}
         reported = [name for name in dict.fromkeys((*_REPORTED, self._objective.metric)) if name in known]
         own = None if self._own_pay is None else np.where(ended, self._own_pay.value, 0.0)
@@ -312,7 +312,11 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         finished = self._finished[row] if 0 <= row < self.num_envs else None
         if finished is None:
             raise SimulationError(f"row {row}: no episode has ended yet, so that there is no trace")
-        window, seed, actions = finished
+        window, seed, actions, n_actions = finished
+        if n_actions > len(actions):
+            raise SimulationError(
+                f"row {row}: the episode took {n_actions:,} actions, of which {len(actions):,} are kept"
+            )
         return replay(
             self.platform,
             window_workload(self.workloads, window),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import new_counts
 from hdrl.compiled.fields import alone, copied, for_another_thread, repeated, saved
@@ -33,6 +33,9 @@ from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload.model import Workload
 
+SWITCHING = PolicyRule(node_rule=codes.NODES_BY_NUMBER, decides_idle=True)
+"""Rule of a simulation in which actions say which nodes are on."""
+
 
 def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
     """Return the jobs of an episode as a workload.
@@ -43,6 +46,31 @@ def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
     if window.start == 0 and window.n_jobs == workload.n_jobs:
         return workload
     return workload.window(window.start, window.n_jobs)
+
+
+def watches_of(
+    sizes: tuple[int, int, int],
+    scalars: dict[str, float],
+    *,
+    pairs: NDArray[np.int64],
+    off_after_s: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    shares: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> Watch:
+    """Return the watches of a batch.
+
+    ``sizes``: number of environments, of jobs of each, and of actions that are kept; the rest as in `PairRows`.
+    """
+    watches = new_watches(*sizes, len(pairs))._replace(
+        pairs=np.ascontiguousarray(pairs),
+        off_after_s=off_after_s,
+        limits=limits,
+        speed_share=shares[0],
+        power_share=shares[1],
+    )
+    for name, value in scalars.items():
+        watches.rows[name] = value
+    return watches
 
 
 class JobTable:
@@ -167,16 +195,11 @@ class PairRows:
         initial.scalars["decides_idle"] = switches
         initial.scalars["node_rule"] = codes.NODES_BY_NUMBER if switches else codes.NODES_LEFT_ALONE
         self.batch = repeated(initial, n_rows)
-        n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
-        self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(
-            pairs=np.ascontiguousarray(pairs),
-            off_after_s=off_after_s,
-            limits=limits,
-            speed_share=shares[0],
-            power_share=shares[1],
+        # Besides jobs that come and end, voids and nodes that have booted call for decisions.
+        n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible or switches else 0)
+        self.watches = watches_of(
+            (n_rows, plan.max_jobs, n_kept), watch, pairs=pairs, off_after_s=off_after_s, limits=limits, shares=shares
         )
-        for name, value in watch.items():
-            self.watches.rows[name] = value
         self.origin = self._jobs.origin(n_rows)
         others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
         beginning = copied(initial)
@@ -243,20 +266,11 @@ def replay(
     energy: bool,
     compatibility: str | None,
 ) -> Trace:
-    """Return the Trace of an episode.
-
-    Raises
-    ------
-    SimulationError
-        If the episode took more actions than are kept.
-    """
+    """Return the Trace of an episode."""
     n_kept = watches.history.shape[1]
-    if len(actions) > n_kept:
-        raise SimulationError(f"row {row}: the episode took {len(actions)} actions, of which {n_kept} are kept")
     switches = np.any(watches.pairs[:, 3] >= 0) or np.any(watches.off_after_s < np.inf)
-    rule = PolicyRule(node_rule=codes.NODES_BY_NUMBER) if switches else NO_RULE
+    rule = SWITCHING if switches else NO_RULE
     state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility, rule=rule)
-    state.scalars["decides_idle"] = rule != NO_RULE
     if compatibility == HDEEPRM:
         state = state._replace(pool=np.zeros(len(state.pool) + platform.n_cores, dtype=np.int32))
     rows = watches.rows[row : row + 1].copy()

@@ -61,6 +61,7 @@ class PolicyRule:
     # of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds
     off_after_s: float = math.inf
     share_on: float = 1.0  # of ``NODES_BY_NUMBER``: which share of the nodes is to be on
+    decides_idle: bool = False  # whether decisions are due without waiting jobs, too
     # of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
     # seconds
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
@@ -274,6 +275,7 @@ def scalars(
     rows["predictor"], rows["predicts_ends"] = rule.predictor, rule.predicts_ends
     rows["has_gate"], rows["index_form"] = rule.has_gate, rule.index_form
     rows["node_rule"], rows["sleep_state"], rows["off_after_s"] = rule.node_rule, rule.sleep_state, rule.off_after_s
+    rows["decides_idle"] = rule.decides_idle
     rows["n_wanted_on"] = round(rule.share_on * platform.n_nodes)
     rows["blocked_job"] = -1
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0

@@ -129,10 +129,14 @@ def bring_back(state, beginning, origin, environment):
     _assign_to_submitters(state, origin, window)
 
 
-REQUESTS = CodeTable("request", range(3))
-"""Requests to `SERVED`; `RESUME` goes on after the logs of an environment have been enlarged."""
+REQUESTS = CodeTable("request", range(5))
+"""Requests to `SERVED`.
 
-RESUME = REQUESTS[2]
+`RESUME` goes on after the logs of an environment have been enlarged. `SHOW` and `START` are for jobs that run in a
+simulator outside: they show the decision that is due there, and start jobs by an action.
+"""
+
+RESUME, SHOW, START = REQUESTS[2:]
 
 MAX_VOIDS = 10_000
 """Largest number of voids in a row in HDeepRM's mode, in which the agent decides again at once."""
@@ -146,7 +150,7 @@ def _void_is_legal(state, watch):
     w = watch.rows[0]
     if s.compatible == 1:
         return w.n_voids < MAX_VOIDS
-    return s.n_running > 0 or s.n_submitted < w.n_jobs
+    return s.n_expected > 0 or s.n_submitted < w.n_jobs
 
 
 @jit
@@ -310,9 +314,16 @@ def _write_mask(state, watch, mask, ended):
 def _serve_row(batch, counts, request, row, numbers, results):  # noqa: ARG001
     """Bring an environment, which is a row of its batch, to its next decision point, or to its end."""
     state, watch = batch.state, batch.watch
-    if request == RESET:
-        bring_back(state, batch.beginning, batch.origin, row)
-    _play(state, watch, request, counts.actions[row])
+    if request == START:
+        _carry_out(state, watch, counts.actions[row])
+        return
+    if request == SHOW:
+        watch.rows[0].status = codes.MESSAGE
+        observe.see_anew(state, watch)
+    else:
+        if request == RESET:
+            bring_back(state, batch.beginning, batch.origin, row)
+        _play(state, watch, request, counts.actions[row])
     ended = watch.rows[0].status != codes.MESSAGE
     _write_mask(state, watch, counts.masks[row], ended)
     observe.write_observation(state, watch, batch.observations)

@@ -145,6 +145,14 @@ def see_departure(state, watch, job, n_before):
 
 
 @jit
+def see_anew(state, watch):
+    """Take the waiting jobs into the sorted attributes as if nothing was known, and show the whole platform next."""
+    for i in range(state.scalars[0].n_queue):
+        see_arrival(state, watch, state.queue[i], i)
+    watch.rows[0].has_shown = 0
+
+
+@jit
 def _share(part, whole):
     """Return ``part / whole`` between 0 and 1; nothing is a share of nothing, and everything of what has no limit."""
     if whole <= 0.0:

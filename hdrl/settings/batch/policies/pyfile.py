@@ -20,9 +20,13 @@ from hdrl.settings.batch.policies.pairs import read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction, own_prediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
+from hdrl.settings.batch.simulators import policy_of_model
 
 FilePolicy: TypeAlias = OwnPriority | OwnPrediction | Callable[[Any], Any]
 """Kinds of policies that a file may define."""
+
+MODEL_SUFFIX = ".pt"
+"""Suffix of model files; one of an index with weights names the policy that has them."""
 
 
 def read_policy(name: str) -> PolicyPair | FilePolicy:
@@ -31,13 +35,16 @@ def read_policy(name: str) -> PolicyPair | FilePolicy:
     Parameters
     ----------
     name
-        For instance ``"fcfs+easy"``, ``"duplex"`` or ``"my.py+easy"``.
+        For instance ``"fcfs+easy"``, ``"duplex"`` or ``"my.py+easy"``; or a model file whose weights evolved.
 
     Raises
     ------
     HdrlError
         If there is no such policy, or the file is wrong: see `policies.pairs.read_pair` and `load_policy`.
     """
+    if name.endswith(MODEL_SUFFIX):
+        found: PolicyPair = policy_of_model(Path(name))
+        return found
     if is_in_python(name):
         return policy_in_python(name)
     return load_policy(name) if is_policy_file(name) else read_pair(name)

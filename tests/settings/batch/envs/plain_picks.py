@@ -180,7 +180,7 @@ class PickRules(Easy):
         if self._backfilling == "rlscheduler":
             is_early = self.machine.now_s + self.machine.duration_s(job, cores) < self._then.shadow_s
             return (cores, self._then) if is_early else None
-        left = self._left(self.machine, self.chosen, job, cores, self._then)
+        left = self._reservation_after(self.machine, self.chosen, job, cores, self._then)
         return None if left is None else (cores, left)
 
     def _overtake(self, job: int) -> None:

@@ -205,6 +205,17 @@ def test_backfilling_reaches_pybatsim(world: World, policy: str):
     assert not np.array_equal(hosted.records["start_s"], plain.records["start_s"])
 
 
+def test_weights_of_a_model_decide_through_pybatsim(world: World, generalist_model: Path):
+    options = {"platform": str(world.platform_file), "workload": str(world.workload_file)}
+    hosted, expected = (
+        run_scheduler(PLACE, world.platform, world.workload, options=options | {"policy": name})
+        for name in (str(generalist_model), "es-generalist")
+    )
+    assert np.array_equal(hosted.records, expected.records)
+    with pytest.raises(BatsimError, match=r"nowhere\.pt: no such file"):
+        run_scheduler(PLACE, world.platform, world.workload, options=options | {"policy": "nowhere.pt"})
+
+
 @pytest.mark.parametrize("policy", ["shortest-high_gflops", "first-random", "mine.py"])
 def test_it_decides_as_hdrl_does(world: World, policy: str):
     """All kinds of requests go through PyBatsim and come out the same."""
