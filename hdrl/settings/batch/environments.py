@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import range_of_shares
 from hdrl.setting import EnvironmentSpec, ExtraTrainingData, Fingerprints, Index, Indexed, LoadPart, Message
-from hdrl.settings.batch.asked import simulator_arguments
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulator_arguments import simulator_arguments
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.model import Workload
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 from hdrl.metrics import with_roles
 from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Setting, Simulator, View
 from hdrl.settings.batch import options as batch_options
-from hdrl.settings.batch.asked import simulator_arguments
 from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulator_arguments import simulator_arguments
 from hdrl.settings.batch.simulators import SIMULATORS, floor_of
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.model import Workload
