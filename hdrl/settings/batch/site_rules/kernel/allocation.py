@@ -97,6 +97,7 @@ def _offer(state, job, is_whole, usable, having, free, free_mib, free_gpus):
             if row.gpus > 0 and free_gpus[node] < row.gpus:
                 n = np.int32(0)
             if counts_memory:
+                # Memory is per core. The minimum precedes the cast: with a tiny request, the quotient exceeds 32 bits.
                 n = np.int32(min(np.float64(n), free_mib[node] / row.memory_mib + 1e-9))
                 if is_whole and n < state.nodes[node].cores:
                     n = np.int32(0)
@@ -240,6 +241,7 @@ def choose_nodes(state, job, partition, usable, having, free, free_mib, free_gpu
     while n_sets > 0:
         if _take(state, n_sets, row, whole, min_nodes, max_nodes, least):
             return True
+        # Without MaxNodes, leaving out small nodes only takes cores away.
         if max_nodes >= state.settings[0].n_nodes:
             return False
         # So few nodes suffice only if they are large: leave out the smallest ones.
@@ -298,6 +300,7 @@ def _take_in_order(state, usable, having, weight, is_idle, needed, is_whole, max
             break
         is_there = has_node(usable, node) and has_node(having, node) and state.offered[node] > 0
         is_there = is_there and state.nodes[node].weight == weight
+        # `free` is the present state: bf_busy_nodes prefers nodes in use now, not those in use at the planned date.
         if not is_there or (state.free[node] == state.nodes[node].cores) != is_idle:
             continue
         taken = np.int64(state.offered[node])
@@ -347,6 +350,7 @@ def hold_nodes(state, job, sign):
         state.free_gpus[node] += sign * row.gpus
         if counts_memory:
             state.free_mib[node] += sign * row.memory_mib * n
+        # Partitions overlap, so a node counts in several. Their sums let both schedulers reject large jobs at once.
         bits = state.nodes[node].partitions
         for partition in range(state.settings[0].n_partitions):
             if (bits >> np.uint64(partition)) & _ONE != _NONE:
@@ -360,6 +364,7 @@ def copy_free(state):
         state.later_nodes[word] = state.free_nodes[word]
     for node in range(state.settings[0].n_nodes):
         state.later[node] = state.free[node]
+    # Each plan copies what is free, so this skips resources that no job of the workload requests.
     if state.settings[0].counts_gpus != 0:
         for node in range(state.settings[0].n_nodes):
             state.later_gpus[node] = state.free_gpus[node]

@@ -89,6 +89,7 @@ def mark_picks(state):
             tier = max(tier, np.int64(state.partitions[one.partition].tier))
     for i in range(s.n_queue):
         one = state.entries[state.queue[i]]
+        # The main scheduler serves PriorityTier before priority, so no pick may serve a lower tier first.
         if state.partitions[one.partition].tier < tier:
             one.may_be_picked = 0
     return n

@@ -112,6 +112,7 @@ def _reserve(state, start_s, end_s):
             segment = one.next
             continue
         if one.end_s > end_s:
+            # A reservation splits at most two spans, at its two ends; the length of `segments` relies on that.
             _split(state, segment, end_s)
         for i in range(state.scalars[0].n_selected):
             node = state.selected[i].node
@@ -155,6 +156,7 @@ def _leave_out_planned(state, start_s, end_s, n_needed):
     s, n_words = state.scalars[0], state.settings[0].n_words
     for word in range(n_words):
         state.tried[word] = state.usable[word]
+    # Attempts for a job only move forward in time, so each goes on from the span that the last one reached.
     while state.segments[s.segment].end_s <= start_s and state.segments[s.segment].next >= 0:
         s.segment = state.segments[s.segment].next
     later_s = NEVER
@@ -162,6 +164,7 @@ def _leave_out_planned(state, start_s, end_s, n_needed):
     while segment >= 0:
         one = state.segments[segment]
         following = np.int64(one.next)
+        # Like Slurm, skip dates that add no node: the search for nodes is expensive and would fail again.
         if following >= 0 and later_s == NEVER and _gains(state, segment, following):
             later_s = one.end_s
         # A job that ends when a span begins meets it in Slurm.
@@ -173,6 +176,7 @@ def _leave_out_planned(state, start_s, end_s, n_needed):
         for word in range(n_words):
             state.usable[word] &= state.segment_nodes[segment, word]
             n_left += n_of(state.usable[word])
+        # Later spans can only remove more nodes, and the next date to try is known.
         if n_left < n_needed and later_s < NEVER:
             return later_s
         segment = following
@@ -199,6 +203,7 @@ def _expected_end_s(state, one):
     now, settings = state.scalars[0].message_s, state.settings[0]
     if one.limit_end_s > now:
         return one.limit_end_s
+    # A job beyond its limit may use OverTimeLimit and KillWait; after them, Slurm expects its end in a second.
     return max(one.limit_end_s + settings.over_time_limit_s + settings.kill_wait_s, now + 1.0)
 
 
@@ -239,6 +244,7 @@ def _release_preemptable(state, entry, preempts):
     n_released = np.int64(0)
     for i in range(state.scalars[0].n_running):
         one = state.running[i]
+        # A job in its grace is already about to leave: `_release_next` frees its nodes at the end of the grace.
         one.is_taken = preempts and state.jobs[one.job].is_given_up == 0 and may_preempt(state, entry, one.job)
         if one.is_taken != 0:
             remove_later(state, one.job)
@@ -270,6 +276,7 @@ def _earliest_s(state, entry, may_wait, preempts):
     copy_free(state)
     if state.settings[0].preempt_by != 0:
         n_free += _release_preemptable(state, entry, preempts)
+        # Slurm tests the job without all jobs that it may preempt, and plans it for now if it fits.
         if preempts and n_free >= n_needed and _choose_later(state, job, partition):
             return s.message_s
     window_s = FIRST_WINDOW_S if state.settings[0].discipline == codes.SLURM else 0.0
@@ -278,6 +285,7 @@ def _earliest_s(state, entry, may_wait, preempts):
         place, last, n_released = _release_next(state, place, window_s)
         if last < 0:
             return NEVER
+        # Slurm doubles the window (without bf_window_linear) to test fewer dates; far dates become coarse.
         window_s *= 2.0
         n_free += n_released
         if n_free >= n_needed and _choose_later(state, job, partition):
@@ -366,15 +374,20 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         if found_s == NEVER:
             start_s = later_s
             continue
+        # Rounded outwards to bf_resolution, a reservation covers the whole run.
         from_s, to_s = _round_down(state, found_s), _round_up(state, found_s + limit_s)
         if found_s > later_s:
+            # Other nodes become free before the date found; Slurm tries them first.
             start_s = later_s
         elif _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
+            # If only the rounded plan overlaps, the same date would come out again: a step ensures progress.
             start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
         elif found_s > now + settings.bf_window_s:
+            # Beyond bf_window, Slurm makes no reservation, so later jobs may take these nodes.
             return _NOT_PLANNED
         else:
             plan_component(state, entry, found_s)
+            # Keep the first plan; that of a component is final only at the end of the cycle (`end_components`).
             if state.jobs[job].planned_s < 0 and state.jobs[job].first_component < 0:
                 state.jobs[job].planned_s = found_s
             _reserve(state, max(from_s, state.segments[0].begin_s), to_s)
@@ -396,6 +409,7 @@ def _plan(state, entry, may_wait):
     if result == _STARTED:
         start_job(state, entry, 0)
         return _STARTED
+    # A job that waits for a grace plans without further preemption, so it takes no second set of jobs.
     return _start_or_reserve(state, entry, may_wait, preempts and result == _NOT_PLANNED)
 
 
@@ -513,6 +527,7 @@ def _is_tested_enough(state, job, partition):
     settings, one = state.settings[0], state.partitions[partition]
     if settings.bf_max_job_part > 0 and one.n_tested >= settings.bf_max_job_part:
         return True
+    # As in Slurm, a job that bf_max_job_part or bf_max_job_user stops counts for neither.
     user = state.jobs[job].user
     if settings.bf_max_job_user > 0 and user >= 0:
         if state.user_tests[user] >= settings.bf_max_job_user:
@@ -527,10 +542,12 @@ def _may_reserve(state, entry):
     """Tell whether nodes may be reserved for a job that cannot start now."""
     s, settings, one = state.scalars[0], state.settings[0], state.entries[entry]
     is_full = settings.max_reserve_part > 0 and state.partitions[one.partition].n_reserved >= settings.max_reserve_part
+    # EASY: one reservation in each partition, and those of the components that belong to its first job.
     if is_full and state.jobs[one.job].is_first == 0:
         return False
     if settings.discipline != codes.SLURM:
         return True
+    # Such a job can still start now: bf_min_prio_reserve and bf_min_age_reserve only deny reservations.
     if settings.bf_min_prio_reserve > 0 and one.priority < settings.bf_min_prio_reserve:
         return False
     return s.message_s - state.jobs[one.job].eligible_s >= settings.bf_min_age_reserve_s
@@ -541,9 +558,11 @@ def _is_passed_over(state, entry):
     """Tell whether a cycle makes no plan for a job."""
     s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
     if state.jobs[job].first_component >= 0:
+        # Before any other test: if one skips this component, the cycle need not plan the others (`others_s`).
         note_component(state, job)
         if others_s(state, job) > s.message_s + state.settings[0].bf_window_s:
             return True
+    # `ordered` still lists a job in its other partitions after it has started in one.
     if state.jobs[job].is_queued == 0 or not may_run(state, job) or is_held(state, entry):
         return True
     return _is_tested_enough(state, job, partition)
@@ -562,6 +581,7 @@ def run_cycle(state):
             state.user_tests[user] = 0
     begin_components(state)
     _arrange(state)
+    # Slurm keeps no reservation from one cycle to the next, so a new job of high priority can delay planned ones.
     _begin_map(state)
     n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
     while True:

@@ -194,6 +194,7 @@ def _fit_together(state, first):
         if first_of(state, job) == first:
             fits = may_run(state, job) and _choose_apart(state, job)
             if fits:
+                # Count it as running for the limits of the next components: QOS and accounts must admit all at once.
                 state.jobs[job].n_cores = state.jobs[job].n_requested
                 count_running(state, job, 1)
         n += fits
@@ -210,6 +211,7 @@ def _start_together(state, first):
     """Start the components of a het job if they all fit; return whether they did."""
     if not _fit_together(state, first):
         return False
+    # All fit, so the same choices succeed again. Slurm starts without this test and requeues components on failure.
     state.blocked[:] = _NONE
     for i in range(state.scalars[0].n_components):
         job = state.components[i]
@@ -266,6 +268,7 @@ def untie(state):
         first = first_of(state, state.entries[state.queue[i]].job)
         if state.jobs[first].first_component < 0:
             continue
+        # A component may take the only nodes of a later one; in the reverse order that one chooses first.
         for is_backwards in (False, True):
             if _starts_alone(state, first, is_backwards):
                 return True

@@ -75,6 +75,7 @@ def _open_or_close(state, outage, change):
 def _comes_first(code, other):
     """Tell whether an event is handled before another one of its date."""
     kind, other_kind = code % codes.N_EVENTS, other % codes.N_EVENTS
+    # The heap returns equal dates in any order; this order makes runs reproducible.
     return kind < other_kind or (kind == other_kind and code < other)
 
 
@@ -146,6 +147,7 @@ def _expect_backfill(state):
     first_s = s.last_backfill_s + interval_s
     due_s = first_s
     if s.message_s > first_s:
+        # While jobs wait, Slurm repeats cycles at bf_interval; otherwise its thread polls for changes each second.
         step_s = interval_s if s.is_cycling != 0 else POLL_S
         due_s = first_s + math.ceil((s.message_s - first_s) / step_s) * step_s
     s.backfill_due_s = max(due_s, s.message_s)
@@ -195,6 +197,7 @@ def _start_once(state):
     """
     s = state.scalars[0]
     s.has_new, n_preempted = 0, s.n_preempted
+    # Depth 0: default_queue_depth and sched_interval belong to Slurm; other disciplines see the whole queue.
     _pass_main(state, np.int64(0))
     _overtake(state)
     return s.has_new != 0 or s.n_preempted > n_preempted
@@ -229,6 +232,7 @@ def _run_backfill(state):
         _plan_ahead(state)
     if s.n_preempted > n_preempted:
         _run_main(state, False)  # noqa: FBT003 (Numba has no keywords)
+    # A cycle takes no time here, so bf_continue and bf_max_time have nothing to limit.
     s.last_backfill_s, s.backfill_due_s = s.message_s, NEVER
     s.is_cycling = s.n_queue > 0
     if s.is_changed != 0:
@@ -254,9 +258,11 @@ def _schedule(state):
     if is_main_due:
         s.main_due_s = NEVER
     if is_changed != 0 or is_main_due:
+        # Slurm's main scheduler reacts to the event itself; a cycle due at the same date plans with what is left.
         _run_main(state, is_main_due)
     if is_backfill_due:
         _run_backfill(state)
+        # The cycle has seen this change; only its own starts call for another one.
         is_changed = 0
     if is_changed != 0 or s.is_changed != 0:
         _expect_backfill(state)
@@ -269,6 +275,7 @@ def _schedule(state):
 def _is_nearly_full(state):
     """Tell whether the logs may not hold what happens at one date."""
     s, margin = state.scalars[0], state.settings[0].n_cores + 16
+    # Python owns the arrays, so the kernel cannot enlarge them: it stops between two dates, where it can go on.
     if len(state.pairs) - s.n_pairs < margin or len(state.allocated) - s.n_allocated < margin:
         return True
     # Each running job may be requeued or get a grace, and be suspended or go on.
@@ -298,6 +305,7 @@ def _advance(state, n_dates):
         if _is_nearly_full(state):
             return codes.GROW
         if s.n_events == 0:
+            # Only now: as long as an event is left, it may free the nodes that het jobs wait for.
             if not untie(state):
                 return codes.ENDED
             _schedule(state)

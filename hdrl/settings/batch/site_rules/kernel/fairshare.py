@@ -23,12 +23,14 @@ def _charge(state, job, until_s):
     row = state.jobs[job]
     if row.suspended_since_s >= 0:
         return
+    # `charged_s` may date from a run before a requeue, hence the start.
     used = row.n_cores * max(until_s - max(row.charged_s, row.start_s), 0.0)
     row.charged_s = until_s
     account = row.account
     if account < 0:
         return
     state.account_users[row.account_user].usage += used
+    # Usage of an account includes that of all below it: both algorithms need it at each level.
     while account >= 0:
         state.accounts[account].usage += used
         account = state.accounts[account].parent
@@ -62,6 +64,7 @@ def _of_siblings(state, parent):
 def _level_share(share, of_shares, usage, of_usage):
     """Return the share of an account among its siblings over the share of their usage that it has."""
     if usage <= 0 or of_usage <= 0:
+        # Fair Tree: infinite without usage, so all such accounts tie for the first place; 0 without shares.
         return np.inf if share > 0 else 0.0
     return (share / of_shares) / (usage / of_usage) if of_shares > 0 else 0.0
 
@@ -126,6 +129,7 @@ def _classic(state):
         of_shares, _ = _of_siblings(state, account.parent)
         if account.parent < 0:
             account.share = account.shares / max(of_shares, 1.0)
+            # As in Slurm's guide, accounts just below the root have their actual usage as effective usage.
             account.effective = account.usage / total
         else:
             above = state.accounts[account.parent]
@@ -161,6 +165,7 @@ def _pass_periods(state, until_s):
     s, period_s = state.scalars[0], state.settings[0].calc_period_s
     while s.decayed_s + period_s <= until_s:
         s.decayed_s += period_s
+        # First the decay, then the charge: in Slurm's formula, usage of the current period has no decay factor.
         _decay(state)
         for i in range(s.n_running):
             _charge(state, state.running[i].job, s.decayed_s)
@@ -170,6 +175,7 @@ def _pass_periods(state, until_s):
 def charge_at_end(state, job):
     """Add the usage of a job that ends now since it was charged last."""
     if state.settings[0].fairshare > 0:
+        # Periods need no events: this catches up on them. The job must still be running, as they charge it.
         _pass_periods(state, state.scalars[0].message_s)
         _charge(state, job, state.scalars[0].message_s)
 

@@ -27,6 +27,7 @@ def may_run(state, job):
     account = row.account
     if account >= 0 and _exceeds(state.accounts[account], state.account_users[row.account_user], row.n_requested):
         return False
+    # GrpTRES and GrpJobs of an account also bind the accounts below it; the limits of its users do not.
     while account >= 0:
         one = state.accounts[account]
         if _is_over(one.group_cores, one.cores, row.n_requested) or _is_over(one.group_jobs, one.jobs, 1):
@@ -59,6 +60,7 @@ def count_running(state, job, sign):
 def may_submit(state, job):
     """Tell whether the QOS of a job lets its user submit it, and count it if so."""
     row = state.jobs[job]
+    # A request beyond MaxWall is rejected, as with DenyOnLimit, and does not count for MaxSubmitJobs.
     if row.is_refused != 0:
         return False
     if row.qos < 0:

@@ -34,6 +34,7 @@ def leave_out_reserved(state, usable, start_s, end_s):
     over_s = NEVER
     for i in range(len(state.reservations)):
         one = state.reservations[i]
+        # A reservation in the future counts, too: the job could still be running when it begins.
         if one.start_s >= end_s or one.end_s <= start_s:
             continue
         is_touched = False
@@ -88,6 +89,7 @@ def try_now(state, entry):
         return FITS
     if preempts and find_victims(state, entry, usable):
         return FITS if take_nodes(state) else WAITS
+    # If the nodes left are too few even when idle, no end of a running job helps, and the job stops nothing.
     if is_all or choose_nodes(state, job, partition, usable, usable, state.all_free, state.all_mib, state.all_gpus):
         return WAITS
     return SHUT_OUT
@@ -124,6 +126,7 @@ def run_main(state, depth):
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
         if one.is_failed != 0 or is_held(state, entry):
             continue
+        # A limit of a QOS or account stops no partition: Slurm does so only with assoc_limit_stop.
         if state.jobs[job].first_component < 0 and not may_run(state, job):
             continue
         if depth > 0 and n_tested == depth:
@@ -134,6 +137,7 @@ def run_main(state, depth):
             continue
         result = try_now(state, entry)
         if result == FITS:
+            # The job leaves the queue with its entries in other partitions; some of them stood before this place.
             place -= start_job(state, entry, place)
         elif result == WAITS:
             stop_partition(state, state.entries[entry].partition)

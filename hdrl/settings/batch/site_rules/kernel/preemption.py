@@ -96,6 +96,7 @@ def may_preempt(state, entry, other):
     exempt_s = settings.exempt_s
     if victim.qos >= 0 and not np.isnan(state.qos[victim.qos].exempt_s):
         exempt_s = state.qos[victim.qos].exempt_s
+    # PreemptExemptTime protects jobs from being requeued or cancelled; a suspended job loses no work.
     return mode == codes.SUSPEND or now >= victim.start_s + exempt_s
 
 
@@ -182,6 +183,7 @@ def find_victims(state, entry, usable):
     n = _remove_until_it_fits(state, entry, usable)
     if n < 0:
         return False
+    # The last one made the job fit, so a second pass begins with it. Slurm makes one by default (reorder_count=1).
     last = state.candidates[n - 1]
     for i in range(n - 1, 0, -1):
         state.candidates[i] = state.candidates[i - 1]
@@ -196,6 +198,7 @@ def find_victims(state, entry, usable):
     n = _remove_until_it_fits(state, entry, usable)
     s.n_candidates = 0
     for i in range(n):
+        # As in Slurm, preempt no candidate that holds none of the chosen nodes.
         if _n_on_selected(state, state.candidates[i]) > 0:
             state.candidates[s.n_candidates] = state.candidates[i]
             s.n_candidates += 1
@@ -210,6 +213,7 @@ def _suspend(state, job):
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
         state.suspended_cores[state.pairs[i].node] += state.pairs[i].cores
     s.n_suspended += 1
+    # The event of its end stays in the heap; with this `due_s`, `end_by_itself` ignores it.
     row.suspended_since_s, row.left_s, row.due_s = s.message_s, row.due_s - s.message_s, NEVER
     log_machine(state)
 
@@ -231,6 +235,7 @@ def _preempt(state, job, mode, grace_s):
     """Preempt a running job."""
     s, row = state.scalars[0], state.jobs[job]
     if grace_s > 0:
+        # Each cycle finds it again during its GraceTime, which must not begin anew.
         if row.is_given_up == 0:
             s.n_preempted += 1
             _give_up(state, job, grace_s)
@@ -316,6 +321,7 @@ def resume_jobs(state):
         take_cores(state, job)
         row.charged_s, row.due_s = s.message_s, s.message_s + row.left_s
         row.length_s = row.due_s - row.start_s
+        # Suspended time does not count towards the limit, so plans must expect a later end.
         insert_running(state, job, remove_running(state, job) + lasted_s)
         add_event(state, row.due_s, codes.JOB_ENDS, job)
         log_machine(state)

@@ -25,6 +25,7 @@ def _size_factor(state, job):
     share = np.float64(row.n_requested) / s.n_cores
     if s.is_relative_to_time != 0:
         of_nodes = n_nodes / s.n_nodes  # as many cores as its nodes have on average
+        # SMALL_RELATIVE_TO_TIME: Slurm divides by the limit in whole minutes.
         factor = max(share, of_nodes) / max(math.ceil(row.limit_s / _MINUTE_S), 1.0)
         factor = 1.0 - factor if s.favor_small != 0 else factor
     elif s.favor_small != 0:
@@ -51,6 +52,7 @@ def multifactor(state, entry):
         total += s.qos * state.qos[row.qos].factor
     if s.fairshare > 0 and row.account >= 0:
         total += s.fairshare * state.account_users[row.account_user].factor
+    # In Slurm, priority 0 means that a job is held.
     return math.floor(max(total + row.site_factor - row.nice, 1.0))
 
 
@@ -85,6 +87,7 @@ def enqueue(state, job):
     note_queued(state, job)
     number_new(state, job)
     for entry in range(row.first_entry, row.first_entry + row.n_entries):
+        # A new job has a priority at once, with the fair-share factors of the last PriorityCalcPeriod.
         state.entries[entry].priority = priority_of(state, entry)
         low, high = np.int64(0), s.n_queue
         while low < high:
@@ -133,6 +136,7 @@ def refresh(state):
     """Compute the priorities of waiting jobs anew if they may have changed, and sort the queue."""
     s, settings = state.scalars[0], state.settings[0]
     if settings.key == MULTIFACTOR:
+        # As in Slurm, age and fair share stand still between two dates of PriorityCalcPeriod.
         if s.message_s < s.priority_date:
             return
         n_periods = math.floor(s.message_s / settings.calc_period_s) + 1.0

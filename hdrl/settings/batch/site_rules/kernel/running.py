@@ -151,12 +151,14 @@ def _consider_one(state, job):
         _drop(state, job)
         return True
     if date_s > s.message_s:
+        # An unknown date needs no event: the job that it depends on considers this one when it starts or ends.
         if date_s < NEVER:
             add_event(state, date_s, codes.JOB_IS_ELIGIBLE, job)
         return False
     if row.array >= 0 and state.arrays[row.array].limit >= 0:
         if state.arrays[row.array].n_active >= state.arrays[row.array].limit:
             return False
+        # A throttled task (--array=0-9%2) is eligible once the throttle admits it, as in sacct.
         date_s = s.message_s
     if row.array >= 0:
         state.arrays[row.array].n_active += 1
@@ -203,6 +205,7 @@ def _expect_submission(state, job):
 def _consider_dependents(state, job):
     """Look at the jobs that depend on one of which something has changed, and at those that depend on these."""
     s = state.scalars[0]
+    # A stack instead of recursion: a chain of dependencies may be as long as the workload.
     state.dropped[0], n_dropped = job, 1
     while n_dropped > 0:
         n_dropped -= 1
@@ -243,6 +246,7 @@ def _leave_array(state, job):
 def submit_job(state, job):
     """Let a job come."""
     row = state.jobs[job]
+    # Ranks stand for Slurm's job numbers, which decide between equal priorities.
     row.rank = state.scalars[0].n_submitted
     state.scalars[0].n_submitted += 1
     if row.state != codes.NOT_SUBMITTED:  # cancelled at the same date
@@ -276,6 +280,7 @@ def cancel_job(state, job):
 @jit
 def _move_running(state, source, target):
     one, other = state.running[source], state.running[target]
+    # `is_taken` stays behind: each plan with preemption writes it anew before reading it.
     other.job, other.n_pairs = one.job, one.n_pairs
     other.first_pair, other.limit_end_s = one.first_pair, one.limit_end_s
 
@@ -285,6 +290,7 @@ def insert_running(state, job, limit_end_s):
     """Put a job among those that run, by the ends of their limits."""
     s, row = state.scalars[0], state.jobs[job]
     place = s.n_running
+    # Plans release running jobs in this order; kept sorted here, no plan has to sort them.
     while place > 0 and state.running[place - 1].limit_end_s > limit_end_s:
         _move_running(state, place - 1, place)
         place -= 1
@@ -322,6 +328,7 @@ def start_job(state, entry, place):
     row.length_s = settings.launch_s + row.run_s + (settings.restart_s if row.n_restarts > 0 else 0.0)
     row.overruns = row.length_s > allowed_s
     if row.overruns != 0:
+        # After OverTimeLimit comes SIGTERM, and SIGKILL KillWait later; a job that ends in between has timed out, too.
         row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
     limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
     row.due_s = s.message_s + row.length_s
@@ -336,6 +343,7 @@ def start_job(state, entry, place):
 @jit
 def _release(state, job):
     """Take a running job off its nodes."""
+    # Before `remove_running` and before a requeue clears `n_cores`: usage is charged to jobs that run.
     charge_at_end(state, job)
     hold_nodes(state, job, 1)
     if state.jobs[job].suspended_since_s >= 0:
@@ -424,6 +432,7 @@ def end_job(state, job, job_state):
 def end_by_itself(state, job):
     """End a job at its date, if that is still its date."""
     row = state.jobs[job]
+    # The heap of events cannot drop an end that preemption, a requeue or a cancellation has made obsolete.
     if row.state != codes.RUNNING or row.due_s != state.scalars[0].message_s:
         return
     if row.is_given_up == KILLED:

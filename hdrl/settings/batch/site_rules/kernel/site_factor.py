@@ -50,4 +50,5 @@ def site_factor(key, since_s, now_s, bound_s):
 @jit
 def has_changed(factor, before):
     """Tell whether a SiteFactor is to be written again."""
+    # Each write calls scontrol, so small changes wait; after the bound, exact numbers keep the order of arrival.
     return abs(factor - before) > (0 if factor >= FIRST else TOLERANCE)
