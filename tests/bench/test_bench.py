@@ -118,6 +118,7 @@ def test_what_is_kept_is_what_is_measured(tmp_path: Path):
         assert one.objective.tolist() == other.objective.tolist()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_whole_cycle(made: Path, tmp_path: Path):
     pytest.importorskip("jinja2", reason="pages need the extra report")
     assert "is true; 6 simulations repeated" in hdrl("check", made)

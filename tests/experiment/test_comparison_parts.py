@@ -66,7 +66,7 @@ def sweep(folder: Path | None = None, **changes):
         ({"seeds": "three"}, "seeds is 'three', expected a whole number"),
         ({"metrics": ["mean_slowdwn"]}, "no metric 'mean_slowdwn'; did you mean 'mean_slowdown'?"),
         ({"metrics": ["energy_j", "energy_j"]}, "metrics names one twice"),
-        ({"tails": ["n_jobs"]}, "tails holds n_jobs, of which neither side is worse; expected others, for instance "),
+        ({"tails": ["n_jobs"]}, "tails holds n_jobs, which has no worse side; expected others, for instance "),
         ({"range": [0.7, 0.7]}, "range is [0.7, 0.7], expected the smaller share first"),
         ({"range": [0.7, 1.2]}, "range[1] is 1.2, expected at most 1"),
         ({"workloads": []}, "there is nothing to simulate: give workloads (-w FILE), or loads (--loads 0.7,0.85)"),
@@ -396,7 +396,7 @@ def test_no_baseline_is_the_best_by_a_metric_of_which_neither_side_is_better():
     metrics = METRICS | {"utilization": dataclasses.replace(METRICS["utilization"], lower_is_better=None)}
     asked = sweep(baseline="best:0:0.5", metrics=["utilization"])
     assert training_shares(asked, METRICS) == (0.0, 0.5)
-    with pytest.raises(OptionsError, match="needs a metric of which one side is better, and utilization has none"):
+    with pytest.raises(OptionsError, match="needs a metric with a better side, and utilization has none"):
         training_shares(asked, metrics)
 
 

@@ -29,7 +29,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_work(checkout: Path):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     commands = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         done = subprocess.run(
             f"{command} --quiet",

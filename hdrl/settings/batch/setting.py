@@ -158,7 +158,6 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
 
         chosen: dict[str, Any] = {
             "energy": True if options is None else bool(options.energy),
-            "folder": folder,
             **simulator_arguments(options, machine, folder),
         }
         if isinstance(options, batch_options.Options):
