@@ -241,7 +241,13 @@ def _first_tasks(
 
 
 def events_of(
-    rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, workload: Workload, order: NDArray[np.int64], user: str
+    rules: SiteRules,
+    asked: SiteJobs,
+    machine: SlurmMachine,
+    workload: Workload,
+    order: NDArray[np.int64],
+    requests: Sequence[JobRequests],
+    user: str,
 ) -> list[PlannedCommand]:
     """Return the commands of users and administrators while the jobs run.
 
@@ -249,6 +255,8 @@ def events_of(
     ----------
     order
         The rows of the workload in the order of submission.
+    requests
+        The requests of the jobs in that order, from `requests_of`.
     user
         Who may use reservations.
     """
@@ -267,8 +275,7 @@ def events_of(
     jobs, submit_s = asked.jobs[order], workload.jobs["submit_s"][order]
     for number, job in enumerate(jobs):
         until_s, at_s = float(job["held_until_s"]), float(submit_s[number])
-        is_first = job["array"] < 0 or not np.any(jobs["array"][:number] == job["array"])
-        if until_s > at_s and is_first:
+        if until_s > at_s and requests[number].first in (None, number):  # sbatch submits an array once
             found.append(PlannedCommand(until_s, "release", ("scontrol", "release", f"{{job[{number}]}}"), number))
         if np.isfinite(job["cancelled_s"]):
             cancelled_s = max(float(job["cancelled_s"]), at_s)

@@ -113,7 +113,7 @@ class SlurmSimulator:
             self._partitions = partition_lines(rules, self._machine)
             self._of_nodes = node_words(rules, self._machine)
             self._requests = requests_of(rules, asked, workload, self._order)
-            self._events = events_of(rules, asked, self._machine, workload, self._order, user_name())
+            self._events = events_of(rules, asked, self._machine, workload, self._order, self._requests, user_name())
         self._requeues = rules is not None and _requeues(rules)
         self._kills = _kills(workload)
         self._submissions = self._submitted()

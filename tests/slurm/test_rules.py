@@ -223,7 +223,8 @@ def test_what_users_and_administrators_do() -> None:
     machine = machine_of(site, workload, max_nodes=3)
     assert site.site is not None
     asked = SiteJobs(jobs=jobs, origin_s=1000.0)
-    found = events_of(site.site, asked, machine, workload, np.arange(3), "ann")
+    order = np.arange(3)
+    found = events_of(site.site, asked, machine, workload, order, requests_of(site.site, asked, workload, order), "ann")
     names = {one.like: one.name for one in machine.nodes}
     assert [(one.at_s, one.kind, one.command[-3:]) for one in found] == [
         (0.0, "reservation", ("endtime={date[200]}", "user=ann", "flags=maint,ignore_jobs")),
@@ -239,8 +240,7 @@ def test_what_users_and_administrators_do() -> None:
     assert [one.until_s for one in found[:4]] == [200.0, 110.0, 110.0, 0.0]
     later = site_platform(reservations=window(1100.0, 1200.0), reservation_nodes=ONLY_THIRD).site
     assert later is not None
-    (one,) = events_of(
-        later, SiteJobs(jobs=undemanding_jobs(3), origin_s=1000.0), machine, workload, np.arange(3), "ann"
-    )
+    plain = SiteJobs(jobs=undemanding_jobs(3), origin_s=1000.0)
+    (one,) = events_of(later, plain, machine, workload, order, requests_of(later, plain, workload, order), "ann")
     # It is known from the beginning on, so that no job starts that would still run then.
     assert (one.at_s, one.span_s, one.command[-4]) == (0.0, (100.0, 200.0), "starttime={date[100]}")

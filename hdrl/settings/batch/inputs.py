@@ -33,7 +33,7 @@ def platform_of(options: Options | BatchSweep) -> Platform:
         if platform.site is None and not _asks_for_site(options):
             return platform
         _check_played_by_site(options, platform)
-        return platform if platform.site is not None else _plain_rules(platform)
+        return _with_rules(platform)
     rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
     platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
     if options.nb_resources is not None and options.nb_resources != platform.n_cores:
@@ -49,7 +49,7 @@ def platform_of(options: Options | BatchSweep) -> Platform:
             f"{options.where}: workload.think_times is true, which only simulator 'site' follows; found simulator "
             f"{options.simulator!r}"
         )
-    return platform if platform.site is not None else _plain_rules(platform)
+    return _with_rules(platform)
 
 
 def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
@@ -112,8 +112,10 @@ def _is_not_played_by_site(name: str) -> bool:
         return False
 
 
-def _plain_rules(platform: Platform) -> Platform:
-    """Return a machine without rules with those of `with_plain_rules`."""
+def _with_rules(platform: Platform) -> Platform:
+    """Return a machine with the rules of its site, or with those of `with_plain_rules` if it has none."""
+    if platform.site is not None:
+        return platform
     from hdrl.settings.batch.site_rules.simulator import with_plain_rules
 
     return with_plain_rules(platform)
