@@ -210,7 +210,7 @@ class AdvisorAgent(ActorCriticAgent):
         index = batch.valid.flatten().nonzero().squeeze(-1)
         worth = returns.flatten()[index]
         if self.config.has_baseline and self.config.baseline == "start":
-            worth = _better_than_alike(worth, _beginnings(batch)[index])
+            worth = _advantage_in_kind(worth, _beginnings(batch)[index])
         elif self.config.has_baseline:
             worth = self.running.scaled(worth)
         observations, masks, actions = batch.flat()
@@ -279,7 +279,7 @@ def _beginnings(batch: Steps) -> Tensor:
     return torch.cat(found)
 
 
-def _better_than_alike(returns: Tensor, kinds: Tensor) -> Tensor:
+def _advantage_in_kind(returns: Tensor, kinds: Tensor) -> Tensor:
     """Return the advantage of returns over the mean of their kind, divided by its deviation."""
     _, kind = torch.unique(kinds, dim=0, return_inverse=True)
     n = torch.bincount(kind).to(returns.dtype)

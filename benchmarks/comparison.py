@@ -101,13 +101,13 @@ class Pair:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("hdrl beside others: shortest-high_gflops on gaia")
     compile_first()
     with prepared_inputs() as inputs:
         measure_processes(report, inputs)
         measure_oracle(report, inputs)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def main() -> None:
     """Measure and show."""
     import torch
 
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     torch.set_num_threads(1)
     report = Report("An agent for each configuration: k^N configurations, S simulations of each, E epochs")
     trained(4, 1, 1, "simulations")  # compiles
@@ -105,7 +105,7 @@ def main() -> None:
                     "",
                     at_most=EXPONENT_OFF_BY_AT_MOST[what],
                 )
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def main() -> None:
     """Measure and show."""
     import torch
 
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     torch.set_num_threads(1)
     report = Report("Learning by several workers")
     report.add(
@@ -184,7 +184,7 @@ def main() -> None:
             report.add(
                 f"{world}: two processes beside one, {clock}", [statistics.median(ratios)], "x", at_least=at_least
             )
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def measure_pybatsim(report: Report, world: World, n_jobs: int) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report(f"hdrl-batsim alone, {N_HOSTS} hosts with energy: processor time")
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
         for n_jobs in N_JOBS:
@@ -149,7 +149,7 @@ def main() -> None:
         "The scheduler, EASY backfilling in this process unless another is named, is not counted. Parts are of a "
         "process that is given the same replies without a socket; their texts are read and written as always."
     )
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -134,12 +134,12 @@ def measure_policy_pair(report: Report) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Environments: steps per second without a policy")
     compile_first()
     measure_job_pick(report)
     measure_policy_pair(report)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

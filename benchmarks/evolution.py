@@ -55,9 +55,9 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
 
 
 if __name__ == "__main__":
-    asked = arguments(__doc__, rest="LOG [PROCESSORS]")
-    words = asked.rest
+    report_options = arguments(__doc__, rest="LOG [PROCESSORS]")
+    words = report_options.rest
     compile_first()
     made = Report("Predictions and evolution")
     measure(made, words[0] if words else None, int(words[1]) if len(words) > 1 else N_PROCS)
-    finish(made, asked)
+    finish(made, report_options)

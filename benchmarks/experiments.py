@@ -95,14 +95,14 @@ def measure_simulations(report: Report, inputs: Inputs) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Experiments under shortest-high_gflops")
     compile_first()
     with prepared_inputs() as inputs:
         # Processes first: a child's peak of memory counts what its parent held when it was made.
         measure_processes(report, inputs)
         measure_simulations(report, inputs)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

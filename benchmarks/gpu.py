@@ -90,7 +90,7 @@ PODS_AT_LEAST = {"first-fit": 100_000, "best-fit": 100_000, "fgd": 3_000}
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__, rest="THROUGHPUTS")
+    report_options = arguments(__doc__, rest="THROUGHPUTS")
     report = Report("GPU clusters")
     for policy in ("fifo", "fifo+easy", "srtf", "las-2d"):
         what = f"{policy}, {N_JOBS:,} generated jobs on Gavel's 108 GPUs at 0.85: jobs"
@@ -99,11 +99,11 @@ def main() -> None:
         report.add(f"{placement}, {N_NODES:,} nodes: pods", [pods_per_s(placement)], "/s", at_least=least)
     what = "64 environments: decisions, observations and masks included"
     report.add(what, [decisions_per_s()], "/s", at_least=200_000)
-    for policy in ("gavel-las-het", "allox") if asked.rest else ():
-        found = gavel_jobs_per_s(policy, Path(asked.rest[0]))
+    for policy in ("gavel-las-het", "allox") if report_options.rest else ():
+        found = gavel_jobs_per_s(policy, Path(report_options.rest[0]))
         report.add(f"{policy} in Gavel's rounds, {N_GAVEL_JOBS} jobs: jobs", [found], "/s")
     report.notes.append("On one core. Gavel itself simulates 17 to 23 jobs a second, hpcsim 410 to 879.")
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ def measure(report: Report) -> None:
 
 
 if __name__ == "__main__":
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     compile_first()
     made = Report("Thousands of jobs at once on gaia")
     measure(made)
-    finish(made, asked)
+    finish(made, report_options)

@@ -40,7 +40,7 @@ def simulate(folder: Path, platform: str, policy: str) -> Path:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Pictures: from the command to the file, 10,000 jobs")
     compile_first()
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
@@ -51,7 +51,7 @@ def main() -> None:
                 command = [*PLOT, kind, str(run), "-s", str(folder / "picture.png")]
                 walls = [run_process(command).wall_s for _ in range(N_REPEATS)]
                 report.add(f"{kind}: {words}", walls, at_most=5 if kind == "gantt" else None)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

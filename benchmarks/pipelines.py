@@ -57,7 +57,7 @@ def _seconds(call: object) -> float:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Periodic pipelines")
     what = f"EDF, {N_TASKS} independent tasks on {N_UNITS} units, one simulation: instances"
     report.add(what, [instances_per_s()], "/s", at_least=200 * SIMSO_PER_S)
@@ -65,7 +65,7 @@ def main() -> None:
     report.add(what, [decisions_per_s()], "/s", at_least=300_000)
     report.add("the same in rlschedsim's form", [decisions_per_s(compatibility="rlschedsim")], "/s")
     report.notes.append("On one core. SimSo simulates 4,600 to 5,800 instances a second of 12 such tasks.")
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -83,10 +83,10 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
 
         simulate_all()
         play_all()
-        asked = sum(env.trace().n_decisions for env in envs)
+        n_decisions = sum(env.trace().n_decisions for env in envs)
         seconds = time_in_turn({"heuristic": simulate_all, "model": play_all}, N_ROUNDS)
         report.add(f"{heuristic}, {N_WINDOWS} windows of {N_JOBS:,} jobs", seconds["heuristic"])
-        report.add(f"{name}, the same, {asked:,} decisions", seconds["model"])
+        report.add(f"{name}, the same, {n_decisions:,} decisions", seconds["model"])
         ratio = ratio_of_medians(seconds["model"], seconds["heuristic"])
         report.add(f"{name}: model beside heuristic", [ratio], "x", at_most=AT_MOST)
     plain = time_in_turn({"plain": lambda: play_in_python(envs[0], agent)}, 1)["plain"]
@@ -97,13 +97,13 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__, rest="LOG PROCESSORS")
-    log, n_procs = (*asked.rest, None, None)[:2]
+    report_options = arguments(__doc__, rest="LOG PROCESSORS")
+    log, n_procs = (*report_options.rest, None, None)[:2]
     on = f"of {Path(log).name}" if log else f"of {N_JOBS:,} jobs on {N_PROCS} processors"
     report = Report(f"Models of JobPick beside heuristics, {N_WINDOWS} {'' if log else 'generated '}windows {on}")
     compile_first()
     measure(report, log, int(n_procs or N_PROCS))
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def run_pybatsim(world: World) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Batsim's protocol: exchanges per second, and PyBatsim")
     compile_first()
     with prepared_inputs() as inputs:
@@ -215,7 +215,7 @@ def main() -> None:
         "24.7 s of processor time, for 10,000 with energy. With HDeepRM 0.3.1 it was 96 exchanges/s. Quoted, not "
         "measured here: neither the machine nor the very jobs are the same."
     )
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -139,14 +139,14 @@ def measure_slurm(report: Report) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Sites: importing accounting, answers, and the policy slurm")
     compile_first()
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
         measure_import(report, Path(name))
         measure_what_if(report, Path(name))
     measure_slurm(report)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

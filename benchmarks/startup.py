@@ -37,7 +37,7 @@ def launch_tiny(folder: Path, name: str, cache: Path | None = None) -> Process:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Start-up: hdrl-launch with two jobs on four cores, the whole process")
     compile_first()
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
@@ -58,7 +58,7 @@ def main() -> None:
                 one.cpu_s for one in parts
             )
             report.add("later starts less Python with NumPy, processor time", [more_s], at_most=0.3)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

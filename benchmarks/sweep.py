@@ -34,7 +34,7 @@ for seed in range(3):
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report("Sweeps: hdrl compare, 51 policies on 3 generated windows of 1,000 jobs for 256 cores")
     compile_first()
     loop, one, two = [], [], []
@@ -55,7 +55,7 @@ def main() -> None:
     report.add("hdrl compare -j 1 : loop, processor time", [cost], "x", at_most=1.2)
     gain = ratio_of_medians([process.wall_s for process in one], [process.wall_s for process in two])
     report.add("hdrl compare -j 1 : -j 2, wall clock", [gain], "x", at_least=1.7)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

@@ -116,10 +116,10 @@ def continued(trainer: Any) -> Callable[[], None]:
     """Return a function that trains for one more batch, as hdrl-launch does."""
     import torch
 
-    from hdrl.learn.threads import helped_by
+    from hdrl.learn.threads import use_helper_threads
 
     def run() -> None:
-        with helped_by(torch.get_num_threads() - 1):
+        with use_helper_threads(torch.get_num_threads() - 1):
             trainer.run(trainer.n_iterations + 1)
 
     return run
@@ -167,7 +167,7 @@ def phases(report: Report) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    asked = arguments(__doc__)
+    report_options = arguments(__doc__)
     report = Report(f"PPO on JobPick, {N_ENVS} environments, kernel network: training end to end")
     trainers = {"hdrl": hdrl_trainer(), "one epoch": hdrl_trainer(n_epochs=1)}
     functions = {name: continued(trainer) for name, trainer in trainers.items()}
@@ -202,7 +202,7 @@ def main() -> None:
         " and updating are both measured, in turn, in one process."
     )
     phases(report)
-    finish(report, asked)
+    finish(report, report_options)
 
 
 if __name__ == "__main__":

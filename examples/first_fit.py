@@ -21,14 +21,14 @@ def policy(view: View) -> list[Start]:
     free_cores, free_memory_mib = view.free_cores, view.free_memory_mib
     starts = []
     for job in view.waiting:
-        asked = view.workload.jobs[job]
+        request = view.workload.jobs[job]
         node = node_of_core[free_cores]
         # Each core of a job takes memory of its node: the first free core of a node needs room for one, and so on.
         place_in_node = np.arange(len(node)) - np.searchsorted(node, node)
-        has_memory = (place_in_node + 1) * asked["memory_mib"] <= free_memory_mib[node]
-        cores = free_cores[has_memory][: asked["cores"]]
-        if len(cores) == asked["cores"]:
+        has_memory = (place_in_node + 1) * request["memory_mib"] <= free_memory_mib[node]
+        cores = free_cores[has_memory][: request["cores"]]
+        if len(cores) == request["cores"]:
             starts.append(Start(int(job), cores.tolist()))
-            np.subtract.at(free_memory_mib, node_of_core[cores], asked["memory_mib"])
+            np.subtract.at(free_memory_mib, node_of_core[cores], request["memory_mib"])
             free_cores = np.setdiff1d(free_cores, cores, assume_unique=True)
     return starts

@@ -58,12 +58,12 @@ def adaptation_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     (of,) = models_by_method(models, families).values()
     each = {family: weights_of([one.agent_state["weights"] for one in some]) for family, some in of.items()}
     weights = {family: some.mean(axis=0) for family, some in each.items()}
-    rivals: dict[str, Choice] = {
+    references: dict[str, Choice] = {
         MEAN_WEIGHTS: lambda table, _: always(table, sequence_of(table, weights[family_of(table.name)])),
         BY_HAND: lambda table, _: always(table, sequence_of(table, start_weights())),
         **_bounds(tables),
     }
-    return judge_unseen(models, rivals, (BEST_FIXED,)) | _on_own_tables(tables, each)
+    return judge_unseen(models, references, (BEST_FIXED,)) | _on_own_tables(tables, each)
 
 
 def _on_own_tables(tables: Sequence[Table], weights: Mapping[str, Floats]) -> dict[Place, Finding]:

@@ -59,7 +59,7 @@ Choice = Callable[[Table, int], NDArray[np.float64] | float]
 
 
 def judge_unseen(
-    models: Sequence[Playable], rivals: Mapping[str, Choice] | None = None, compared: Sequence[str] = ()
+    models: Sequence[Playable], references: Mapping[str, Choice] | None = None, compared: Sequence[str] = ()
 ) -> dict[Place, Finding]:
     """Judge advisors that were trained without a family by its tables.
 
@@ -72,7 +72,7 @@ def judge_unseen(
     models
         Models of rows that are named by method and family, as ``advisor-without-digits``: for each method all
         families, the same number of models for each of them.
-    rivals
+    references
         Further opponents by name.
     compared
         Opponents whose difference to each rival is a result, too.
@@ -92,13 +92,13 @@ def judge_unseen(
     methods = models_by_method(models, sorted({family_of(table.name) for table in tables}))
     n_seeds = len(next(iter(next(iter(methods.values())).values())))
     judged = {name: _judged(tables, partial(_chosen, of), n_seeds) for name, of in methods.items()}
-    others = {**_fixed(tables), **(rivals or {})}
+    others = {**_fixed(tables), **(references or {})}
     judged |= {name: _judged(tables, choose, 1) for name, choose in others.items()}
     for name in BANDITS:
         for n_jobs, one in _bandit(tables, name, n_seeds).items():
             judged[f"{name}, {n_jobs} jobs"] = one
     pairs = [(method, name) for method in methods for name in judged if name != method]
-    pairs += [(name, rival) for name in compared for rival in rivals or {} if rival != name]
+    pairs += [(name, reference) for name in compared for reference in references or {} if reference != name]
     return _numbers(tables, judged, pairs)
 
 

@@ -57,7 +57,7 @@ OPPONENTS = ("requests", "predictions")
 BY_HAND = "index by hand"
 """Start of evolution: the index and the gate with their weights by hand."""
 
-RIVALS = (*OPPONENTS, BY_HAND)
+REFERENCES = (*OPPONENTS, BY_HAND)
 """Rivals of evolved policies: the opponents, and the same structure untrained."""
 
 TAILS = {"longest wait": "longest_s", "99th percentile of waits": "tail_s"}
@@ -123,7 +123,7 @@ def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
             for protocol in PROTOCOL_NAMES:
                 chosen = [read_pair(policy), *(changed if protocol == "continuous" else [])]
                 outcomes = outcomes_of(log, protocol, [*opponents, untrained, *chosen])
-                alone = [row[: len(RIVALS) + 1] for row in outcomes]
+                alone = [row[: len(REFERENCES) + 1] for row in outcomes]
                 numbers = _by_log(name, _tables_of(alone, protocol), table if name in LOGS else {})
                 if protocol == "continuous":
                     more = tails(alone[0][0], alone[0][3:]) | _over_changes(outcomes[0])
@@ -140,11 +140,11 @@ def _tables_of(outcomes: Sequence[Sequence[WindowOutcome]], protocol: str) -> di
     Parameters
     ----------
     outcomes
-        Of each window: of `RIVALS`, then of the policy, then of its trainings.
+        Of each window: of `REFERENCES`, then of the policy, then of its trainings.
     """
     values = elementary.log([[one.value for one in row] for row in outcomes])
-    ours = values[:, len(RIVALS) :]
-    return {f"{protocol}, to {rival}": ours - values[:, [place]] for place, rival in enumerate(RIVALS)}
+    ours = values[:, len(REFERENCES) :]
+    return {f"{protocol}, to {reference}": ours - values[:, [place]] for place, reference in enumerate(REFERENCES)}
 
 
 def _by_log(log: str, found: Mapping[str, NDArray[np.float64]], tables: dict[str, Table]) -> dict[Place, Finding]:
@@ -178,7 +178,7 @@ def ratio_of(values: Sequence[float]) -> Finding:
 def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, Finding]:
     """Return the results of a whole run over several policies that hardly differ, after the rivals."""
     found: dict[str, Finding] = {}
-    played = run[len(RIVALS) :]
+    played = run[len(REFERENCES) :]
     for place, opponent in enumerate(OPPONENTS):
         ratios = np.array([one.value / run[place].value for one in played])
         column = f"continuous, to {opponent}, weights changed"
@@ -192,7 +192,7 @@ def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, Finding]:
 
 def _all_logs(tables: Mapping[str, Table]) -> dict[Place, Finding]:
     """Return the pooled ratios of all tables."""
-    columns = [f"{protocol}, to {rival}" for rival in RIVALS for protocol in PROTOCOL_NAMES]
+    columns = [f"{protocol}, to {reference}" for reference in REFERENCES for protocol in PROTOCOL_NAMES]
     return {("all logs", column): pooled(tables[column], column) for column in columns}
 
 

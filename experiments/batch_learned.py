@@ -75,11 +75,11 @@ def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) ->
         log, opponents = judged_log(traces[file], n_procs)
         for protocol in PROTOCOL_NAMES:
             outcomes = _all_outcomes(rows, log, opponents, protocol)
-            for (row, rival), ratios in _all_ratios(outcomes, list(rows)).items():
+            for (row, reference), ratios in _all_ratios(outcomes, list(rows)).items():
                 # In front the mean of the trainings, as the protocol of evolution has its mean model.
                 each = [ratios] if row in rows else []
                 stacked = np.column_stack([ratios.mean(axis=1), *each])
-                column = f"{protocol}, to {rival}"
+                column = f"{protocol}, to {reference}"
                 tables.setdefault((row, column), {})[name] = stacked
                 found[f"{row}, {name}", column] = pooled({name: stacked}, column)
             if protocol == "continuous":
@@ -111,14 +111,14 @@ def _all_ratios(outcomes: Outcomes, rows: Sequence[str]) -> dict[tuple[str, str]
     The mean of an opponent's trainings counts. The first row is compared with all others.
     """
     values = {name: _logs(of_models, "value") for name, of_models in outcomes.items()}
-    rivals = {name: list(OPPONENTS) for name in (*rows, GENERALIST, BY_HAND)}
+    references = {name: list(OPPONENTS) for name in (*rows, GENERALIST, BY_HAND)}
     for row in rows:
-        rivals[row] += [GENERALIST, BY_HAND]
-    rivals[rows[0]] += rows[1:]
+        references[row] += [GENERALIST, BY_HAND]
+    references[rows[0]] += rows[1:]
     return {
-        (name, rival): values[name] - values[rival].mean(axis=1, keepdims=True)
-        for name, of_name in rivals.items()
-        for rival in of_name
+        (name, reference): values[name] - values[reference].mean(axis=1, keepdims=True)
+        for name, of_name in references.items()
+        for reference in of_name
     }
 
 

@@ -58,7 +58,7 @@ def es_names(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pla
 
     del models
     index = read_pair(INDEX)
-    by_name = replace(index, rule=replace(index.rule, **PREDICTORS[BY_NAME].asked()))
+    by_name = replace(index, rule=replace(index.rule, **PREDICTORS[BY_NAME].rule_arguments()))
     pairs = [by_name, index, *(read_pair(CLASSIC.format(one)) for one in (BY_NAME, BY_REQUEST))]
     found: dict[Place, Finding] = {}
     for row, (file, n_procs, fields) in NAMED.items():

@@ -152,21 +152,21 @@ def made_up_site(name: str) -> tuple[Platform, Workload]:
     if conf.downtimes:
         header["UnixStartTime"] = _BEGIN
         walltime = "requested"
-        _add_wishes(rows, [cell for _, cell in cells], draws)
+        _add_requests(rows, [cell for _, cell in cells], draws)
     log = SwfLog(name, rows, header, columns=SiteColumns(Path(name), tuple(cells)))
     return platform, workload_from_swf(log, platform, bandwidth="none", memory="none", walltime=walltime)
 
 
-def _add_wishes(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.random.Generator) -> None:
+def _add_requests(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.random.Generator) -> None:
     """Let a third of the jobs ask a site for something, and put some together into arrays."""
     place = 0
     while place < len(rows):
-        wish, date_s = draws.random(), float(rows["submit_s"][place])
+        share_drawn, date_s = draws.random(), float(rows["submit_s"][place])
         length, other = int(draws.integers(3, 7)), place + 1 - int(draws.integers(1, 9))
         kind = ("afterany", "afterok", "after", "singleton")[int(draws.integers(4))]
         delay_s, until_s = int(draws.integers(120, 900)), int(draws.integers(60, 1200))
         at_most, nice = int(draws.integers(1, 3)), int(draws.choice([100, 500, 1500]))
-        wishes: list[tuple[float, dict[str, str]]] = [
+        requests: list[tuple[float, dict[str, str]]] = [
             (0.10, {"dependencies": f"{kind}:{other}"} if other > 0 else {}),
             (0.05, {"begin_s": f"{date_s + delay_s}"}),
             (0.05, {"array": f"{place}", "array_limit": f"{at_most}"} if place + length <= len(rows) else {}),
@@ -176,7 +176,7 @@ def _add_wishes(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.r
             (0.03, {"held_until_s": f"{date_s + delay_s}"}),
             (1.0, {}),
         ]
-        chosen = wishes[int(np.searchsorted(np.cumsum([share for share, _ in wishes]), wish))][1]
+        chosen = requests[int(np.searchsorted(np.cumsum([share for share, _ in requests]), share_drawn))][1]
         length = length if "array" in chosen else 1
         tasks = slice(place, place + length)
         if "array" in chosen:

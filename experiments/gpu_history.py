@@ -49,9 +49,9 @@ REPEATED = Poisson(n_users=20, n_names=5, runtime_std_s=6000.0)
 N_LOADS, N_WARM = 12, 1400
 """Synthetic loads, and how many of their jobs come before the window."""
 
-BASELINE, RIVAL = "las-2d", "srsf+history"
+BASELINE, REFERENCE = "las-2d", "srsf+history"
 
-POLICIES = (BASELINE, RIVAL, "gittins+history", BY_HAND, "qssf+skip", "fifo+skip", "las", "gittins", "srsf")
+POLICIES = (BASELINE, REFERENCE, "gittins+history", BY_HAND, "qssf+skip", "fifo+skip", "las", "gittins", "srsf")
 """Policies to play; the last one knows the durations of jobs: the bound for those that predict them."""
 
 METRICS = ("mean_jct_s", "p99_jct_s", "longest wait")
@@ -77,12 +77,12 @@ def gpu_history(traces: Mapping[str, Path]) -> dict[Place, Finding]:
         ("synthetic users", drl, synthetic_windows(drl)),
     ):
         numbers = {name: log_metrics(cluster, windows, name)[:, 0] for name in POLICIES}
-        pairs = [(name, BASELINE) for name in POLICIES[1:]] + [(BY_HAND, RIVAL)]
-        for name, rival in pairs:
+        pairs = [(name, BASELINE) for name in POLICIES[1:]] + [(BY_HAND, REFERENCE)]
+        for name, reference in pairs:
             for place, metric in enumerate(METRICS):
-                column = f"{metric}, to {rival}"
+                column = f"{metric}, to {reference}"
                 found[f"{name}, {part}", column] = ratio_of(
-                    numbers[name][place], numbers[rival][place], f"{name}, {part}, {column}"
+                    numbers[name][place], numbers[reference][place], f"{name}, {part}, {column}"
                 )
     return found
 

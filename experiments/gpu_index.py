@@ -21,7 +21,7 @@ from hdrl.experiments.gpu_history import (
     LAST,
     LOOKED_AT,
     METRICS,
-    RIVAL,
+    REFERENCE,
     TRACE,
     log_metrics,
     windows_of,
@@ -65,10 +65,12 @@ def gpu_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pl
     found: dict[Place, Finding] = {}
     for part, shares, n_windows in (("looked-at part", LOOKED_AT, 24), ("last part", LAST, 12)):
         windows = windows_of(load, cluster, shares, n_windows)
-        rivals = {name: log_metrics(cluster, windows, name)[:, 0] for name in dict.fromkeys((BASELINE, classic, RIVAL))}
+        references = {
+            name: log_metrics(cluster, windows, name)[:, 0] for name in dict.fromkeys((BASELINE, classic, REFERENCE))
+        }
         indices = log_metrics(cluster, windows, BY_HAND, candidates)
-        rivals[BY_HAND] = indices[:, 0]
-        for name, theirs in rivals.items():
+        references[BY_HAND] = indices[:, 0]
+        for name, theirs in references.items():
             for place, metric in enumerate(METRICS):
                 column = f"{metric}, to {name}"
                 found[part, column] = _ratio_of(indices[place, 1:], theirs[place], f"{part}, {column}")

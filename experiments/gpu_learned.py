@@ -30,7 +30,7 @@ TIME_TO_END_S = 50_000.0
 """Time allowed to jobs behind the last arrival of a generated load, in seconds."""
 
 
-class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
+class DecideOnChange(gym.Wrapper[Any, Any, Any, Any]):
     """An environment whose agent decides again only when its observation has changed.
 
     Its observations hold no times, and an agent that takes its best action takes the same one until they change: this
@@ -74,7 +74,7 @@ def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: flo
     errors = model.environment["arguments"].get("errors")
     env = GpuSecondsEnv(machine=cluster, load=load, n_jobs="all", errors=errors, max_s=until_s)
     with torch_threads(1):
-        play(model.agent(env.batch), AskedWhenItSees(env), seed=0)
+        play(model.agent(env.batch), DecideOnChange(env), seed=0)
     trace = env.trace()
     tasks, is_done = trace.tasks, trace.tasks["state"] == TaskState.DONE
     jct_s = np.where(is_done, tasks["end_s"], trace.end_s) - tasks["release_s"]

@@ -139,8 +139,8 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     found: dict[Place, Finding] = {}
     classic = best_classic(OWN)
     for part, seeds in {"looked-at part": LOOKED_AT, "last part": LAST}.items():
-        rivals, ours = misses(OWN, seeds, classic, trained)
-        found |= {(part, column): one for column, one in ratios_to(rivals, ours, classic, part).items()}
+        references, ours = misses(OWN, seeds, classic, trained)
+        found |= {(part, column): one for column, one in ratios_to(references, ours, classic, part).items()}
     promised = found["last part", TO_CLASSIC]
     found["last part", f"{TO_CLASSIC}, to {PROMISED:g}"] = Finding(
         promised.value / PROMISED,
@@ -154,8 +154,8 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     found |= _without(trained[0])
     for name, world in OTHERS.items():
         its_classic = best_classic(world)
-        rivals, ours = misses(world, LAST, its_classic, trained)
-        found |= {(name, column): one for column, one in ratios_to(rivals, ours, its_classic, name).items()}
+        references, ours = misses(world, LAST, its_classic, trained)
+        found |= {(name, column): one for column, one in ratios_to(references, ours, its_classic, name).items()}
     return found
 
 
@@ -211,16 +211,18 @@ def misses(
     )
 
 
-def ratios_to(rivals: Mapping[str, Floats], ours: Mapping[str, Floats], classic: str, place: str) -> dict[str, Finding]:
+def ratios_to(
+    references: Mapping[str, Floats], ours: Mapping[str, Floats], classic: str, place: str
+) -> dict[str, Finding]:
     """Return the findings for a part or a world."""
     theirs = {f"misses of {classic}": "classic", "misses untrained": "untrained"}
     means = ours["misses"].mean(axis=0)
     found = {"misses": Finding(float(means[0]), trainings=tuple(means[1:].tolist()))}
-    found |= {column: Finding(float(rivals[rival][:, 0].mean())) for column, rival in theirs.items()}
-    for column, rival in ((TO_CLASSIC, "classic"), ("misses, to untrained", "untrained")):
-        found[column] = ratio_of_means(ours["misses"], rivals[rival][:, 0], f"{place}, {column}")
+    found |= {column: Finding(float(references[reference][:, 0].mean())) for column, reference in theirs.items()}
+    for column, reference in ((TO_CLASSIC, "classic"), ("misses, to untrained", "untrained")):
+        found[column] = ratio_of_means(ours["misses"], references[reference][:, 0], f"{place}, {column}")
     column = "tardiness, to best classic"
-    found[column] = ratio_of_means(ours["tardiness"], rivals["classic"][:, 1], f"{place}, {column}")
+    found[column] = ratio_of_means(ours["tardiness"], references["classic"][:, 1], f"{place}, {column}")
     return found
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hdrl.base.checkout import know_checkout
+from hdrl.base.checkout import find_checkout_packages
 from hdrl.base.gymnasium_ids import register_with_gymnasium
 from hdrl.base.lazy import load_name
-from hdrl.base.moved import MOVED, know_former_names, load
+from hdrl.base.moved import MOVED, install_former_names, load
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -66,5 +66,5 @@ def __dir__() -> list[str]:
 
 
 register_with_gymnasium()
-know_checkout()
-know_former_names()
+find_checkout_packages()
+install_former_names()

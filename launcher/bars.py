@@ -51,7 +51,7 @@ def new_table(texts: Sequence[str], numbers: Sequence[str] = (), title: str | No
     return table
 
 
-def say(text: str, style: str = "") -> None:
+def print_text(text: str, style: str = "") -> None:
     """Print a text as it is, without cutting its lines; terminals show the style."""
     Console(highlight=False).print(Text(text, style=style), soft_wrap=True)
 

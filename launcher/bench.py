@@ -130,9 +130,9 @@ def run(
     if setting not in SETTINGS:
         raise OptionsError(f"--setting {setting}: expected one of {', '.join(SETTINGS)}")
     chosen = next((one for one in DIVISIONS if one == division), None)
-    asked = Entry(entry, chosen, TrainingCost(core_minutes=core_minutes, words=how), setting)
+    entered = Entry(entry, chosen, TrainingCost(core_minutes=core_minutes, words=how), setting)
     progress = CompareProgress(message=lambda text: None if quiet else click.echo(text, err=True))
-    result = run_entry(asked, chosen_tasks(tasks), out=out, chosen_by=tasks, n_workers=n_workers, progress=progress)
+    result = run_entry(entered, chosen_tasks(tasks), out=out, chosen_by=tasks, n_workers=n_workers, progress=progress)
     n_tasks = len(result.card.tasks)
     click.echo(
         f"{result.card.name}: {n_tasks} task{'' if n_tasks == 1 else 's'}, division {result.card.division}, in {out}"

@@ -118,7 +118,7 @@ def compare(
     quiet: bool,
     trust: bool,
     agents: tuple[str, ...],
-    **asked: Any,
+    **arguments: Any,
 ) -> None:
     """Compare CANDIDATEs on windows of workloads, with intervals, tests and warnings.
 
@@ -132,8 +132,8 @@ def compare(
     candidate could not be simulated to the end, or 2 if an argument is wrong.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
-        asked["baseline"] = asked["baseline"] or "best"
-    sweep = _sweep(candidates, asked, out, resume=resume, trust=trust)
+        arguments["baseline"] = arguments["baseline"] or "best"
+    sweep = _sweep(candidates, arguments, out, resume=resume, trust=trust)
     sweep = sweep.trusting(agents, models=trust)
     folder = out if out is not None else _default_folder(sweep)
     if vary and protocol == "held-out":
@@ -207,11 +207,13 @@ def _default_folder(sweep: Sweep) -> Path:
     return default_folder(sweep.sha256(), datetime.now())
 
 
-def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool, trust: bool) -> Sweep:
+def _sweep(
+    candidates: Sequence[str], arguments: dict[str, Any], out: Path | None, *, resume: bool, trust: bool
+) -> Sweep:
     """Return the sweep of the command line, and possibly of a file."""
     from hdrl.experiment.run.inputs import make_sweep, read_sweep
 
-    changes, setting = _changes(asked), asked["setting"]
+    changes, setting = _changes(arguments), arguments["setting"]
     if resume:
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
@@ -234,23 +236,23 @@ def _is_sweep(text: str) -> bool:
     return text.endswith(".json") and re.match(r"(.*=)?[\w+]+@", text) is None
 
 
-def _changes(asked: dict[str, Any]) -> dict[str, Any]:
+def _changes(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a sweep that the options set."""
-    changes = overrides_of(asked["overrides"])
+    changes = overrides_of(arguments["overrides"])
     for key in ("platform", "baseline", "seeds", "seed", "simulator"):
-        if asked[key] is not None:
-            changes[key] = asked[key]
-    if asked["bound"]:
+        if arguments[key] is not None:
+            changes[key] = arguments[key]
+    if arguments["bound"]:
         changes["bound"] = True
-    if asked["workloads"]:
-        changes["workloads"] = list(asked["workloads"])
-    if asked["loads"]:
-        changes["loads"] = _numbers("--loads", asked["loads"], ",")
-    if asked["metrics"]:
-        changes["metrics"] = [name.strip() for name in asked["metrics"].split(",")]
-    if asked["part"]:
-        changes["range"] = _numbers("--range", asked["part"], ":")
-    windows = _windows(asked)
+    if arguments["workloads"]:
+        changes["workloads"] = list(arguments["workloads"])
+    if arguments["loads"]:
+        changes["loads"] = _numbers("--loads", arguments["loads"], ",")
+    if arguments["metrics"]:
+        changes["metrics"] = [name.strip() for name in arguments["metrics"].split(",")]
+    if arguments["part"]:
+        changes["range"] = _numbers("--range", arguments["part"], ":")
+    windows = _windows(arguments)
     if windows:
         changes["windows"] = {**windows, **changes.get("windows", {})}
     return changes
@@ -288,22 +290,24 @@ def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
     return found
 
 
-def _windows(asked: dict[str, Any]) -> dict[str, Any]:
+def _windows(arguments: dict[str, Any]) -> dict[str, Any]:
     windows: dict[str, Any] = {}
-    if asked["windows"]:
-        length, *counts = asked["windows"].split(":")
+    if arguments["windows"]:
+        length, *counts = arguments["windows"].split(":")
         # What it does not say is not taken from a sweep file either.
         windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0, "follow_up": 0}
         if len(counts) > 2:
-            raise OptionsError(f"--windows {asked['windows']}: expected LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO")
+            raise OptionsError(f"--windows {arguments['windows']}: expected LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO")
         for key, text in zip(("count", "up_to"), counts, strict=False):
             windows[key] = _whole("--windows", text)
     for key in ("starts", "warm_up"):
-        if asked[key] is None:
+        if arguments[key] is None:
             continue
         if not windows:
             raise OptionsError(f"--{key.replace('_', '-')} needs --windows LENGTH")
-        windows[key] = asked[key] if key == "warm_up" else [_whole("--starts", text) for text in asked[key].split(",")]
+        windows[key] = (
+            arguments[key] if key == "warm_up" else [_whole("--starts", text) for text in arguments[key].split(",")]
+        )
     return windows
 
 
@@ -345,31 +349,31 @@ def _show(result: Comparison, *, quiet: bool) -> None:
     """Print the tables, the warnings and the verdict."""
     from hdrl.experiment.compare.summary import deciding_rows
     from hdrl.experiment.compare.verdict import logs_words
-    from hdrl.launcher.bars import say
+    from hdrl.launcher.bars import print_text
 
     if not quiet:
         _show_tables(result)
     for caution in result.cautions:
-        say(f"warning: {caution.text}", "yellow")
+        print_text(f"warning: {caution.text}", "yellow")
     deciding = deciding_rows(result.rows, result.metric)
     first, further = result.verdicts[: len(deciding)], result.verdicts[len(deciding) :]
     if 1 < len(deciding) <= MOST_ROWS and not quiet:
         for row, sentence in zip(deciding, first, strict=True):
             # What the verdict says of its candidate is said once.
             if sentence.removeprefix(f"{row.candidate} ") not in result.verdict:
-                say(sentence)
+                print_text(sentence)
     logs = [logs_words(row) for row in deciding if len(deciding) <= MOST_ROWS and not quiet]
-    against = [f"With the same predictions: {said}" for rival in result.rivals for said in rival.verdicts]
+    against = [f"With the same predictions: {said}" for peer in result.peer_baselines for said in peer.verdicts]
     others = further if len(further) <= MOST_ROWS else ()
     for sentence in filter(None, [result.verdict, *others, *against, *logs]):
-        say(sentence, "bold")
+        print_text(sentence, "bold")
     if not quiet:
-        say(f"results in {result.folder}")
+        print_text(f"results in {result.folder}")
 
 
 def _show_held_out(result: HeldOut) -> None:
     """Print the table of three protocols, and the warnings."""
-    from hdrl.launcher.bars import new_table, print_table, say
+    from hdrl.launcher.bars import new_table, print_table, print_text
     from hdrl.metrics.words import confidence_words, number_words
 
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
@@ -383,20 +387,20 @@ def _show_held_out(result: HeldOut) -> None:
             row.candidate,
             number_words(row.ratio),
             "" if is_baseline else _interval(row.ratio_low, row.ratio_high),
-            number_words(row.rival_ratio) if row.rival else "",
-            _interval(row.rival_low, row.rival_high) if row.rival else "",
+            number_words(row.peer_ratio) if row.peer else "",
+            _interval(row.peer_low, row.peer_high) if row.peer else "",
             *(number_words(row.tail[name]) for name in tails),
             style="bold" if is_baseline else None,
         )
     print_table(table)
     for text in result.cautions:
-        say(f"warning: {text}", "yellow")
-    say(f"results in {result.folder}")
+        print_text(f"warning: {text}", "yellow")
+    print_text(f"results in {result.folder}")
 
 
 def _show_robust(result: Robust) -> None:
     """Print the ranking under each condition, and whether the winner is the same."""
-    from hdrl.launcher.bars import new_table, print_table, say
+    from hdrl.launcher.bars import new_table, print_table, print_text
     from hdrl.metrics.words import number_words
 
     shown = [name for name in list(result.conditions[0].ratios)[:MOST_ROWS] if name != result.baseline]
@@ -406,8 +410,8 @@ def _show_robust(result: Robust) -> None:
         ratios = (number_words(one.ratios.get(name, math.nan)) for name in shown)
         table.add_row(one.name, one.winner, number_words(one.tau), *ratios)
     print_table(table)
-    say(result.verdict, "bold")
-    say(f"results in {result.folder}")
+    print_text(result.verdict, "bold")
+    print_text(f"results in {result.folder}")
 
 
 def _show_tables(result: Comparison) -> None:

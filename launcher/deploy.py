@@ -81,7 +81,7 @@ def run_command(folder: Path, timeout: float, *, act: bool, once: bool) -> None:
     """Run the daemon of the deployment in FOLDER: read the queue of Slurm at regular intervals."""
     from hdrl.deploy import run
 
-    run(folder, acts=act, once=once, timeout_s=timeout, say=click.echo)
+    run(folder, acts=act, once=once, timeout_s=timeout, print_line=click.echo)
 
 
 @deploy.command("undo")
@@ -90,5 +90,5 @@ def undo_command(folder: Path) -> None:
     """Return the queue to Slurm: set SiteFactors to 0, release held jobs, stop daemon and Lua."""
     from hdrl.deploy import undo
 
-    n_jobs = undo(folder, say=lambda text: click.echo(text, err=True))
+    n_jobs = undo(folder, print_line=lambda text: click.echo(text, err=True))
     click.echo(f"{n_jobs:,} waiting jobs given back; {folder / 'undone'} keeps daemon and Lua from writing")

@@ -248,7 +248,7 @@ def _show(result: RunResult) -> None:
     from rich.table import Table
 
     from hdrl.figures.numbers import metric_form
-    from hdrl.launcher.bars import print_table, say
+    from hdrl.launcher.bars import print_table, print_text
 
     n_runs = len(result.runs)
     first = result.runs[0]
@@ -267,14 +267,14 @@ def _show(result: RunResult) -> None:
     print_table(table)
     training = result.training
     if training is not None:
-        say(
+        print_text(
             f"trained in {training.n_iterations:,} iterations, {training.n_steps:,} decisions, "
             f"{training.n_episodes:,} episodes; the model is of iteration {training.best_iteration:,}"
         )
-        say(f"model in {training.model}")
+        print_text(f"model in {training.model}")
     if first.n_dropped:
-        say(left_out(first.dropped))
-    say(f"results in {result.folder}")
+        print_text(left_out(first.dropped))
+    print_text(f"results in {result.folder}")
 
 
 def left_out(dropped: Mapping[str, int]) -> str:

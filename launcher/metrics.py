@@ -95,7 +95,7 @@ def _show(table: SideBySide) -> None:
     from rich.table import Table
 
     from hdrl.figures.numbers import metric_form
-    from hdrl.launcher.bars import print_table, say
+    from hdrl.launcher.bars import print_table, print_text
 
     best, is_pair = table.best, len(table.runs) == 2
     drawn = Table(caption="bold: the best" if any(best.values()) else None, caption_justify="left")
@@ -115,7 +115,7 @@ def _show(table: SideBySide) -> None:
         drawn.add_row(name, *texts, *quotient, form.unit)
     print_table(drawn)
     for sentence in table.differences:
-        say(f"note: {sentence}")
+        print_text(f"note: {sentence}")
 
 
 def _quotient(first: float, second: float) -> str:

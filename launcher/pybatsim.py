@@ -56,7 +56,7 @@ def pybatsim(
     options = read_options(options_file, overrides=overrides, trust=trust or None)
     if not isinstance(options, Options):
         raise OptionsError(f"{options_file}: is of the setting {options.setting_name}; PyBatsim schedules batch jobs")
-    asked = _read_requests(wishes)
+    requested = _read_requests(wishes)
     platform = platform_of(options)
     workload = workload_of(options, platform)
     file = options.path_of(options.platform_file_path)
@@ -66,7 +66,7 @@ def pybatsim(
         platform,
         workload,
         simulator=simulator or options.simulator,
-        options=asked,
+        options=requested,
         energy=options.energy,
         platform_file=file if file.suffix.lower() == ".xml" else None,
     )

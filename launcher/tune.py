@@ -158,7 +158,7 @@ def _show(found: Tuned, *, quiet: bool) -> None:
     from hdrl.experiment.compare.summary import deciding_rows
     from hdrl.experiment.compare.verdict import ratio_words, tail_words
     from hdrl.experiment.tune import PAGE_FILE, SHIPPED, row_of
-    from hdrl.launcher.bars import new_table, print_table, say
+    from hdrl.launcher.bars import new_table, print_table, print_text
     from hdrl.metrics.words import metric_words
 
     main, shipped = found.main, found.comparisons[SHIPPED]
@@ -176,9 +176,9 @@ def _show(found: Tuned, *, quiet: bool) -> None:
             table.add_row(name, *cells, style="bold" if name == found.recommended else None)
         print_table(table)
         for text in dict.fromkeys(one.text for one in main.cautions):
-            say(f"warning: {text}", "yellow")
-    say(f"recommended: {found.recommended}; {found.why}", "bold")
+            print_text(f"warning: {text}", "yellow")
+    print_text(f"recommended: {found.recommended}; {found.why}", "bold")
     if not quiet:
         line = f"cd {shlex.quote(str(found.folder))} && {shlex.join(found.command)}"
-        say(f"run it: {line}")
-        say(f"results in {found.folder}, one page: {found.folder / PAGE_FILE}")
+        print_text(f"run it: {line}")
+        print_text(f"results in {found.folder}, one page: {found.folder / PAGE_FILE}")

@@ -49,8 +49,8 @@ class Watcher(BaseHTTPRequestHandler):
 
         # Another site must not read the page under a name of its own that leads here.
         host = (self.headers.get("Host") or "").rpartition(":")[0]
-        is_ours = hmac.compare_digest(self.path.encode(), self.server.path.encode())
-        if host not in (LOOPBACK, "localhost") or not is_ours:
+        is_own_file = hmac.compare_digest(self.path.encode(), self.server.path.encode())
+        if host not in (LOOPBACK, "localhost") or not is_own_file:
             self.send_error(404)
             return
         self.server.received(self.connection)

@@ -217,8 +217,8 @@ def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[s
 
     found = find_setting(setting)
     candidate = found.policies.names()[0]
-    asked = {"candidates": [candidate], "platform": platform, "workloads": [file], **overrides_of(overrides)}
-    sweep = make_sweep(asked, where="stat", setting=setting)
+    keys = {"candidates": [candidate], "platform": platform, "workloads": [file], **overrides_of(overrides)}
+    sweep = make_sweep(keys, where="stat", setting=setting)
     machine = found.inputs.machine(sweep)
     loads = found.inputs.loads(sweep, machine)
     for load in loads:

@@ -154,7 +154,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReportOptions:
     """The command line of a benchmark.
 
     Attributes
@@ -172,7 +172,7 @@ class Asked:
     rest: tuple[str, ...]
 
 
-def arguments(description: str | None, rest: str = "") -> Asked:
+def arguments(description: str | None, rest: str = "") -> ReportOptions:
     """Read the command line of a benchmark.
 
     Parameters
@@ -190,25 +190,25 @@ def arguments(description: str | None, rest: str = "") -> Asked:
     if rest:
         parser.add_argument("rest", nargs="*", metavar=rest)
     found = parser.parse_args()
-    return Asked(found.json, found.readme, tuple(found.rest) if rest else ())
+    return ReportOptions(found.json, found.readme, tuple(found.rest) if rest else ())
 
 
-def finish(report: Report, asked: Asked) -> None:
+def finish(report: Report, report_options: ReportOptions) -> None:
     """Print a report, and keep it where that was asked for.
 
     Parameters
     ----------
     report
         The report.
-    asked
+    report_options
         The command line.
     """
     report.show()
-    if asked.readme is not None:
-        asked.readme.write_text(report.placed_in(asked.readme.read_text()))
-    if asked.json is None:
+    if report_options.readme is not None:
+        report_options.readme.write_text(report.placed_in(report_options.readme.read_text()))
+    if report_options.json is None:
         return
-    kept = json.loads(asked.json.read_text()) if asked.json.exists() else {}
+    kept = json.loads(report_options.json.read_text()) if report_options.json.exists() else {}
     kept["machine"] = {"processors": os.cpu_count(), "system": platform.system(), "python": platform.python_version()}
     kept[report.title] = {
         "state": report.state,
@@ -226,7 +226,7 @@ def finish(report: Report, asked: Asked) -> None:
         ],
         "notes": report.notes,
     }
-    asked.json.write_text(json.dumps(kept, indent=2) + "\n")
+    report_options.json.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-BESIDE = ("hdrl.agents", "hdrl.experiments", "hdrl.launcher")
+CHECKOUT_PACKAGES = ("hdrl.agents", "hdrl.experiments", "hdrl.launcher")
 """Packages of their own folders in a checkout; an installation has them in `hdrl`."""
 
 
-class _Beside:
+class _CheckoutFinder:
     """Finder of the packages beside `hdrl` in the checkout from which it is imported."""
 
     @classmethod
@@ -20,12 +20,12 @@ class _Beside:
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path
-        if fullname not in BESIDE:
+        if fullname not in CHECKOUT_PACKAGES:
             return None
         return PathFinder.find_spec(fullname, [str(Path(__file__).parents[2])], target)
 
 
-def know_checkout() -> None:
+def find_checkout_packages() -> None:
     """Find packages beside `hdrl` where it has none of its own; nothing happens in an installation."""
-    if not (Path(__file__).parents[1] / "agents").is_dir() and _Beside not in sys.meta_path:
-        sys.meta_path.append(_Beside)
+    if not (Path(__file__).parents[1] / "agents").is_dir() and _CheckoutFinder not in sys.meta_path:
+        sys.meta_path.append(_CheckoutFinder)

@@ -307,7 +307,7 @@ _MANY_LINKS = 40
 """Symbolic links in a path beyond which the system gives up, too."""
 
 
-def _our_users() -> frozenset[int]:
+def _trusted_users() -> frozenset[int]:
     """Return the users whose files this user has to trust: this one, root, and root outside of a container."""
     return frozenset((0, os.geteuid(), _owner_of_the_system()))
 
@@ -317,11 +317,11 @@ def _owner_of_the_system() -> int:
     return Path("/").stat().st_uid
 
 
-def why_changeable(found: os.stat_result) -> str:
+def changeable_reason(found: os.stat_result) -> str:
     """Describe how users other than this one and root can change a file or folder; empty if they cannot."""
     if not hasattr(os, "geteuid"):  # not POSIX
         return ""
-    if found.st_uid not in _our_users():
+    if found.st_uid not in _trusted_users():
         return f"belongs to user {found.st_uid}"
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         return "is writable by everybody"
@@ -331,7 +331,7 @@ def why_changeable(found: os.stat_result) -> str:
     return ""
 
 
-def why_unsafe(folder: Path) -> str:
+def unsafe_reason(folder: Path) -> str:
     """Describe how users other than this one and root can change the target of a path; empty if they cannot.
 
     Every folder of the path counts, those included that symbolic links lead through.
@@ -357,13 +357,13 @@ def why_unsafe(folder: Path) -> str:
             n_links += 1
             if n_links > _MANY_LINKS:
                 return f"{here} leads nowhere"
-            if found.st_uid not in _our_users():
+            if found.st_uid not in _trusted_users():
                 return f"{here} belongs to user {found.st_uid}"
             target = here.readlink()
             left += reversed(target.parts)
             seen = Path() if target.is_absolute() else seen
             continue
-        if why := why_changeable(found):
+        if why := changeable_reason(found):
             return f"{here} {why}"
         seen = here
     return ""
@@ -372,7 +372,7 @@ def why_unsafe(folder: Path) -> str:
 def read_own(path: Path) -> bytes:
     """Return the contents of a file that only this user and root can have written.
 
-    The file is no symbolic link, and no other user can put files into its folder (`why_unsafe`).
+    The file is no symbolic link, and no other user can put files into its folder (`unsafe_reason`).
 
     Raises
     ------
@@ -385,8 +385,8 @@ def read_own(path: Path) -> bytes:
     with os.fdopen(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
         is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # closed to other users
-        is_others = hasattr(os, "geteuid") and found.st_uid not in _our_users()
-        if not stat.S_ISREG(found.st_mode) or is_others or (why_changeable(found) and not is_enclosed):
+        is_others = hasattr(os, "geteuid") and found.st_uid not in _trusted_users()
+        if not stat.S_ISREG(found.st_mode) or is_others or (changeable_reason(found) and not is_enclosed):
             raise PermissionError(errno.EPERM, "is no file of this user", str(path))
         return file.read()
 

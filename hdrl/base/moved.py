@@ -49,7 +49,7 @@ MOVED_NAMES = {
 """Public names by the module that they were in, and the one that they are in now."""
 
 
-def know_former_names() -> None:
+def install_former_names() -> None:
     """Let imports find what has moved."""
     sys.meta_path.append(_Finder())
 

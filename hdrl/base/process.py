@@ -65,7 +65,7 @@ class Process(Closing):
             self._guard.wait(timeout_s)
         return self.poll()
 
-    def how_it_ended(self) -> str:
+    def describe_exit(self) -> str:
         """Say with which code or signal it ended, or that it still runs."""
         code = self.poll()
         if code is None:
@@ -78,7 +78,7 @@ class Process(Closing):
             return f"{self.name} ended with code {code}"
         return f"{self.name} was ended by {name}"
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Return the last lines of the log as one, to be put at the end of a message."""
         try:
             with self.log.open("rb") as file:

@@ -135,7 +135,7 @@ def run_file(path: Path, within: Within = nullcontext, *, trust: bool) -> tuple[
         return _run_module(path, source, f"hdrl_agent_{digest[:16]}"), digest
 
 
-def _blame(error: BaseException, path: Path) -> AgentError | None:
+def _locate_error(error: BaseException, path: Path) -> AgentError | None:
     """Return an error that names the line of a file, or ``None`` if the file had no part in it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [str(frame.lineno) for frame in frames if frame.filename == str(path)]
@@ -179,7 +179,7 @@ def one_line(error: BaseException) -> str:
     return readable(" ".join(text.split()), MAX_SHOWN_PATH) or "no message"
 
 
-class blamed:
+class located_errors:
     """The boundary of a user's code: what it does instead of its work becomes one error with its file and line.
 
     Neither ``sys.exit`` nor ``os._exit`` ends the process from there, since that would look like success. Ctrl-C, where
@@ -196,7 +196,7 @@ class blamed:
         """Begin."""
         if self._path is not None:
             self._exit = os._exit
-            os._exit = _refusing(os._exit)  # type: ignore[assignment]
+            os._exit = _refuse_exit(os._exit)  # type: ignore[assignment]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -222,7 +222,7 @@ def _is_signal(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt)
 
 
-def _refusing(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
+def _refuse_exit(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
     """Return a substitute for ``os._exit`` while a user's code runs; children of that code end as always."""
     process = os.getpid()
 
@@ -247,7 +247,7 @@ def _found(error: BaseException, path: Path) -> AgentError | None:
     """Return the error to blame on the file, ``None`` if the file is not at fault."""
     if isinstance(error, NotImplementedError):  # a method of a base that has to be overridden
         return AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
-    found = _blame(error, path)
+    found = _locate_error(error, path)
     if found is None and not isinstance(error, Exception):
         return AgentError(f"{path}: {type(error).__name__}: {one_line(error)}")
     return found
@@ -264,7 +264,7 @@ def _run_module(path: Path, source: str, name: str) -> ModuleType:
         raise AgentError(f"{path}: is no Python ({error})") from None
     sys.modules[name] = module  # dataclasses look their module up there
     try:
-        with blamed(path):
+        with located_errors(path):
             exec(code, module.__dict__)
     except HdrlError:
         raise

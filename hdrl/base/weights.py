@@ -12,7 +12,7 @@ from hdrl.base.errors import OptionsError
 Floats = NDArray[np.float64]
 
 
-def placed_weights(n_weights: int, by_place: Mapping[int, float]) -> Floats:
+def sparse_weights(n_weights: int, by_place: Mapping[int, float]) -> Floats:
     """Return weights that are 0 except at some places."""
     weights = np.zeros(n_weights)
     for place, value in by_place.items():

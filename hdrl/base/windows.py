@@ -2,7 +2,7 @@
 
 Items are whatever a load consists of, counted from 0 in their order. A *range* is the place of its first item and that
 of the one after its last. Parts are given as shares of all items. Where one part ends with the share that the next one
-begins with, they never hold the same item, whatever the caller: `place_of_share` alone turns shares into places.
+begins with, they never hold the same item, whatever the caller: `index_of_share` alone turns shares into places.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS: Mapping[str, Shares] = MappingProxyType(
 """The parts that have names: agents learn on ``train``, are chosen by ``validation`` and measured on ``test``."""
 
 
-def place_of_share(share: float, n_items: int) -> int:
+def index_of_share(share: float, n_items: int) -> int:
     """Return the number of items before a share of them, from 0 to 1."""
     return round(share * n_items)
 
@@ -43,7 +43,7 @@ def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> S
     low, high = shares
     if not 0.0 <= low < high <= 1.0:
         raise OptionsError(f"{what} is [{low:g}, {high:g}], expected two fractions from 0 to 1, the smaller one first")
-    first, last = place_of_share(low, n_items), place_of_share(high, n_items)
+    first, last = index_of_share(low, n_items), index_of_share(high, n_items)
     if first == last:
         raise OptionsError(
             f"{what} is [{low:g}, {high:g}], which holds none of the {n_items:,} {items}, expected a wider range"

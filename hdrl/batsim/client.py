@@ -96,7 +96,7 @@ class ReplySocket(Closing):
             self._note_connections()
             if self._lost:
                 if look is not None:
-                    _keep_looking(look)
+                    _await_exit(look)
                 raise BatsimError(f"{self.endpoint}: Batsim closed the connection before SIMULATION_ENDS")
             if time.monotonic() >= deadline_s:
                 problem = "has sent nothing" if self._n_peers else "has not connected"
@@ -125,7 +125,7 @@ def _monitored_event(monitor: zmq.Socket[bytes]) -> int:
     return int.from_bytes(event[:2], sys.byteorder)
 
 
-def _keep_looking(look: Callable[[], None]) -> None:
+def _await_exit(look: Callable[[], None]) -> None:
     """Look for some more seconds: a connection ends before its process does, whose end says more."""
     deadline_s = time.monotonic() + _ENDING_S
     while time.monotonic() < deadline_s:

@@ -22,7 +22,7 @@ from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.answer import Answer, why_stuck, with_room_for_decisions
+from hdrl.settings.batch.simulation.answer import Answer, deadlock_message, with_room_for_decisions
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import first_state
 from hdrl.settings.batch.simulation.view import View
@@ -109,9 +109,9 @@ class DecisionSystem:
         goes_on = self.is_over or runs or bool(self._picture.awaited)
         return not goes_on and bool(s["no_more_jobs"]) and int(s["n_queue"]) > 0
 
-    def why_stuck(self) -> str:
+    def deadlock_message(self) -> str:
         """Say that the simulation is stuck, and on which job."""
-        return why_stuck(self.workload, self.state)
+        return deadlock_message(self.workload, self.state)
 
     @property
     def view(self) -> View:

@@ -126,7 +126,7 @@ class ProtocolServer:
         view = self._simulator.reset()
         while not view.is_over:
             events = [
-                {"timestamp": time_s, "type": kind, "data": data} for time_s, (kind, data) in self._happened(view)
+                {"timestamp": time_s, "type": kind, "data": data} for time_s, (kind, data) in self._events_of(view)
             ]
             if events:
                 reply = parse_reply(scheduler.exchange(dump({"now": view.now_s, "events": events})))
@@ -197,7 +197,7 @@ class ProtocolServer:
             for number, (job, time_s) in enumerate(zip(jobs, requested, strict=True))
         ]
 
-    def _happened(self, view: View) -> Iterator[tuple[float, Event]]:
+    def _events_of(self, view: View) -> Iterator[tuple[float, Event]]:
         """Yield date, type and data of all events for the scheduler."""
         for time_s, (kind, subject) in zip(view.news_s.tolist(), view.news, strict=True):
             event = self._event(view, kind, subject)

@@ -118,7 +118,7 @@ class SimulatorHandler(Closing):
         if at <= self._now_s:
             raise DecisionError(f"a call at {at:f} was requested at {self._now_s:f}, expected a later date")
         if at not in self._calls:
-            self._ask("CALL_ME_LATER", {"timestamp": at})
+            self._send_request("CALL_ME_LATER", {"timestamp": at})
         self._calls[at].append(call)
 
     def start(
@@ -253,7 +253,7 @@ class SimulatorHandler(Closing):
             raise DecisionError(f"job {job_id!r} is {job.state.name}, expected one of the queue")
         job.state = JobState.REJECTED
         del self._jobs[job_id]
-        self._ask("REJECT_JOB", {"job_id": job_id})
+        self._send_request("REJECT_JOB", {"job_id": job_id})
         self._publish(JobEvent.REJECTED, job)
 
     def kill_job(self, job_id: str) -> None:
@@ -261,7 +261,7 @@ class SimulatorHandler(Closing):
         job = self._job(job_id)
         if not job.is_running:
             raise DecisionError(f"job {job_id!r} is {job.state.name}, expected one that runs")
-        self._ask("KILL_JOB", {"job_ids": [job_id]})
+        self._send_request("KILL_JOB", {"job_ids": [job_id]})
 
     def switch_on(self, hosts_id: Sequence[int]) -> None:
         """Switch hosts on; raise `DecisionError` at one that does not sleep."""
@@ -282,12 +282,12 @@ class SimulatorHandler(Closing):
         host = self._platform.get_host(host_id)
         if pstate_id not in host.computation_pstates() or not (host.is_idle or host.is_computing):
             raise DecisionError(f"host {host.id} ({host.name}), which is {host.state.value}: no P-state {pstate_id}")
-        self._ask("SET_RESOURCE_STATE", {"resources": str(host.id), "state": str(pstate_id)})
+        self._send_request("SET_RESOURCE_STATE", {"resources": str(host.id), "state": str(pstate_id)})
         host.pstate = pstate_id
         self._publish(HostEvent.COMPUTATION_POWER_STATE_CHANGED, host)
 
     def _switch(self, host: Host, pstate: int, state: HostState) -> None:
-        self._ask("SET_RESOURCE_STATE", {"resources": str(host.id), "state": str(pstate)})
+        self._send_request("SET_RESOURCE_STATE", {"resources": str(host.id), "state": str(pstate)})
         self._become(host, state)
 
     def _start_runnable(self) -> None:
@@ -296,7 +296,7 @@ class SimulatorHandler(Closing):
             self.switch_on([host.id for host in hosts if host.is_sleeping])
             if all(host.is_idle or host.is_computing for host in hosts):
                 data: dict[str, Any] = {"job_id": job.id, "alloc": format_ids(job.allocation or ())}
-                self._ask(
+                self._send_request(
                     "EXECUTE_JOB", data | ({"storage_mapping": job.storage_mapping} if job.storage_mapping else {})
                 )
                 job.state, job.start_time = JobState.RUNNING, self._now_s
@@ -316,7 +316,7 @@ class SimulatorHandler(Closing):
             raise DecisionError(f"no job {job_id!r}; {suggest(job_id, self._jobs)}")
         return self._jobs[job_id]
 
-    def _ask(self, kind: str, data: dict[str, Any]) -> None:
+    def _send_request(self, kind: str, data: dict[str, Any]) -> None:
         self._need_running()
         self._requests.append({"timestamp": self._now_s, "type": kind, "data": data})
 

@@ -49,7 +49,7 @@ def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S, versio
             if code is None:
                 raise BatsimError(f"{name} --version has not answered within {timeout_s:g} s")
             if code != 0:
-                raise BatsimError(f"{process.how_it_ended()} when asked for its version; {process.last_words()}")
+                raise BatsimError(f"{process.describe_exit()} when asked for its version; {process.log_tail()}")
             text = " ".join(printable(log.read_bytes()[:_LONGEST_LINE].decode(errors="replace")).split())
     match = re.search(r"(\d{1,6})\.(\d{1,6})", text)
     oldest, newest = versions

@@ -80,8 +80,8 @@ class _Scheduler:
             raise self._failed("answered with what is not UTF-8") from None
 
     def _failed(self, why: str) -> BatsimError:
-        ended = "" if self._process.poll() is None else f"; {self._process.how_it_ended()}"
-        return BatsimError(f"{self._source}: the scheduler {why}{ended}; {self._process.last_words()}")
+        ended = "" if self._process.poll() is None else f"; {self._process.describe_exit()}"
+        return BatsimError(f"{self._source}: the scheduler {why}{ended}; {self._process.log_tail()}")
 
 
 @functools.lru_cache(maxsize=8)

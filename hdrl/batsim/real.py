@@ -101,7 +101,7 @@ class BatsimSimulator(ProtocolSimulator):
         return self._receive()
 
     def _arguments(self, platform_file: Path, workload_files: list[Path]) -> Iterator[str]:
-        endpoint = _seen_from_here(str(self.endpoint))
+        endpoint = _reachable_address(str(self.endpoint))
         return self._dialect.arguments(
             platform_file, workload_files, endpoint, self._where / PREFIX, energy=self._energy
         )
@@ -132,12 +132,12 @@ class BatsimSimulator(ProtocolSimulator):
         if self._process is None or self._process.poll() is None:
             return
         if self._system.is_stuck:
-            raise SimulationError(self._system.why_stuck())
-        raise BatsimError(f"t={self._system.now_s:g} s: {self._process.how_it_ended()} before SIMULATION_ENDS")
+            raise SimulationError(self._system.deadlock_message())
+        raise BatsimError(f"t={self._system.now_s:g} s: {self._process.describe_exit()} before SIMULATION_ENDS")
 
     def _explained(self, error: BatsimError) -> BatsimError:
         """Return an error with what Batsim itself said last."""
-        return error if self._process is None else BatsimError(f"{error}; {self._process.last_words()}")
+        return error if self._process is None else BatsimError(f"{error}; {self._process.log_tail()}")
 
     def _exchange(self, reply: str) -> str:
         more = self._dialect.more(reply)
@@ -170,7 +170,7 @@ class BatsimSimulator(ProtocolSimulator):
         if code is None:
             raise BatsimError(f"{process.name} has not ended within {self._settings.timeout_s:g} s of SIMULATION_ENDS")
         if code != 0:
-            raise BatsimError(f"{process.how_it_ended()} after SIMULATION_ENDS")
+            raise BatsimError(f"{process.describe_exit()} after SIMULATION_ENDS")
 
     def _await_files(self) -> None:
         """Wait until a Batsim that runs elsewhere has written its files; it writes the schedule file at the end."""
@@ -207,7 +207,7 @@ class BatsimSimulator(ProtocolSimulator):
             self._listener = None
 
 
-def _seen_from_here(endpoint: str) -> str:
+def _reachable_address(endpoint: str) -> str:
     """Return the address to which a process of ours connects: one for all interfaces is reached at the loopback."""
     return endpoint.replace("tcp://0.0.0.0:", "tcp://127.0.0.1:").replace("tcp://[::]:", "tcp://[::1]:")
 

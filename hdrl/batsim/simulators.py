@@ -293,7 +293,7 @@ class ExactSimulator(ProtocolSimulator):
     def _next(self, reply: str | None) -> str:
         message = self._engine.next(reply)
         if isinstance(message, Result):
-            raise SimulationError(self._system.why_stuck() if self._system.is_stuck else message.deadlock())
+            raise SimulationError(self._system.deadlock_message() if self._system.is_stuck else message.deadlock())
         return message
 
     def _finish(self, reply: str) -> Trace:

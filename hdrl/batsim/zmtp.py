@@ -87,7 +87,7 @@ class RequestSocket:
                 stream.connect(self._address)
                 if self._family != socket.AF_UNIX:
                     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._shake_hands(stream)
+                self._handshake(stream)
             except TimeoutError:
                 raise
             except OSError:  # no peer yet, or another program, or a name that cannot be resolved
@@ -98,7 +98,7 @@ class RequestSocket:
                 self.connected = True
                 return stream
 
-    def _shake_hands(self, stream: socket.socket) -> None:
+    def _handshake(self, stream: socket.socket) -> None:
         stream.sendall(_GREETING)
         greeting = self._read(len(_GREETING))
         of_zmtp = greeting[0] == 0xFF and greeting[_VERSION_AT - 1] & 1
@@ -114,13 +114,13 @@ class RequestSocket:
         while True:
             flags, body = self._next_frame()
             if flags & _COMMAND:
-                self._obey(body)
+                self._answer_command(body)
                 continue
             parts.append(body)
             if not flags & _MORE:
                 return parts
 
-    def _obey(self, command: bytes) -> None:
+    def _answer_command(self, command: bytes) -> None:
         """Answer a PING with a PONG; all other commands are none of a connection that stands."""
         if command.startswith(_PING_HEAD[:5]) and self._stream is not None:
             self._stream.sendall(_frame(b"\x04PONG" + command[len(_PING_HEAD) :], flags=_COMMAND))

@@ -59,7 +59,7 @@ _WRITES_OF_VERSION = {2: 1 << 13, 3: 1 << 14}
 """Rights of Landlock: to write, remove and make; since its versions 2 and 3 to move and to truncate."""
 
 
-def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, Any]:
+def run_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, Any]:
     """Return the answer of a process of its own, or why there is none.
 
     Parameters
@@ -90,7 +90,7 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
             found = json.loads(last)
             return found if _is_answer(found) else {"problem": "it gave no answer", **_NOTHING}
         bounds = f"it may take {seconds} s and {MEMORY_BYTES >> 30} GiB"
-        return {"problem": f"{process.how_it_ended()} ({process.last_words()}); {bounds}", **_NOTHING}
+        return {"problem": f"{process.describe_exit()} ({process.log_tail()}); {bounds}", **_NOTHING}
 
 
 def _copied_code(folder: Path) -> dict[str, str]:

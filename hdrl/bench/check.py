@@ -15,7 +15,7 @@ from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, re
 from hdrl.base.files import is_plain_file, read_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.base.textnumbers import float_of
-from hdrl.bench.cell import RIGHTS, ask_cell
+from hdrl.bench.cell import RIGHTS, run_cell
 from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
 from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, BenchResult, kind_of, read_result
@@ -257,7 +257,7 @@ class _Task:
 
     def _wrong_sweep(self) -> str:
         """Describe how the comparison differs from the task's; empty if it does not."""
-        expected = self._world.plan.asked.portable()
+        expected = self._world.plan.request.portable()
         found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
         if not isinstance(found, Mapping):
             return f"{SWEEP_FILE} holds no sweep"
@@ -301,7 +301,7 @@ class _Task:
                 key = (
                     row["candidate"],
                     cases[row["workload"], row["window"]],
-                    int(row["seed"]) - self._world.plan.asked.seed,
+                    int(row["seed"]) - self._world.plan.request.seed,
                 )
             except (KeyError, ValueError, TypeError):
                 raise ReadError(path, "is no table of this task") from None
@@ -311,15 +311,15 @@ class _Task:
                 if not row["problem"] and row.get(metric) and not _is_finite(row[metric]):
                     raise ReadError(path, f"has {metric} {row[metric]!r}, expected a finite number")
             found[key] = row
-        everybody = {one.name: one for one in (self._baseline, self._entry)}
+        candidates = {one.name: one for one in (self._baseline, self._entry)}
         wanted = {
             (name, window, seed)
-            for name, one in everybody.items()
+            for name, one in candidates.items()
             for window in range(len(cases))
             for seed in range(one.n_seeds)
         }
         if wanted != set(found):
-            raise ReadError(path, f"has {len(found)} points, expected the {len(wanted)} of {' and '.join(everybody)}")
+            raise ReadError(path, f"has {len(found)} points, expected the {len(wanted)} of {' and '.join(candidates)}")
         return found
 
     def _drawn(self, n_windows: int | None) -> list[int]:
@@ -334,7 +334,7 @@ class _Task:
         if not self._entry.is_file or self._trust:
             return replay(self._result, self._named, windows, runs_python=True)
         where = str(self._result.folder.absolute())
-        found = ask_cell({"folder": where, "task": self._named.name, "windows": list(windows)})
+        found = run_cell({"folder": where, "task": self._named.name, "windows": list(windows)})
         for right, words in RIGHTS.items():
             if found[right]:
                 self.notes.append(f"this system lets no process give up {words}: {self._entry.files[0]} ran with it")

@@ -14,8 +14,8 @@ from hdrl.experiment.compare.knowledge import (
     JudgingWindows,
     cautions_of_windows,
     deciders_of_files,
-    rival_groups,
-    see_too_much,
+    hidden_information_users,
+    peer_groups,
 )
 from hdrl.experiment.plan import Plan, plan_of
 from hdrl.options.sweep import Sweep
@@ -48,26 +48,26 @@ class TaskWorld:
 
     def candidate(self) -> Candidate:
         """Return the entry."""
-        (found,) = read_candidates(self.plan.asked, self.plan.setting.policies)
+        (found,) = read_candidates(self.plan.request, self.plan.setting.policies)
         return found
 
     def baseline(self) -> Candidate:
         """Return the baseline."""
-        (found,) = read_candidates(self.plan.asked, self.plan.setting.policies, [self.named.task.baseline])
+        (found,) = read_candidates(self.plan.request, self.plan.setting.policies, [self.named.task.baseline])
         return found
 
     def windows(self, cases: Sequence[Case]) -> JudgingWindows:
         """Return cases as models may know them."""
         plan = self.plan
         return JudgingWindows(
-            cases, plan.loads, plan.machine, lambda one: one.items(plan.setting, plan.machine, plan.loads, plan.asked)
+            cases, plan.loads, plan.machine, lambda one: one.items(plan.setting, plan.machine, plan.loads, plan.request)
         )
 
 
 def world_of(named: Named, sweep: Sweep) -> TaskWorld:
     """Return the simulation of a comparison on a task."""
     plan = plan_of(sweep)
-    return TaskWorld(named, plan, tuple(test_cases(plan.asked, plan.loads, setting=plan.setting)))
+    return TaskWorld(named, plan, tuple(test_cases(plan.request, plan.loads, setting=plan.setting)))
 
 
 def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
@@ -84,9 +84,9 @@ def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
     deciders = deciders_of_files([candidate], setting)
     found = _known_by_name(world, candidate)
     level = LEVELS.index(world.named.task.known)
-    if see_too_much(deciders, [candidate], setting) and level < LEVELS.index("truth"):
+    if hidden_information_users(deciders, [candidate], setting) and level < LEVELS.index("truth"):
         found.append(Known("truth", "sees how long jobs take"))
-    if level < LEVELS.index("predictions") and rival_groups(deciders, [candidate], setting):
+    if level < LEVELS.index("predictions") and peer_groups(deciders, [candidate], setting):
         found.append(Known("predictions", "uses predictions of run times"))
     for _, words in cautions_of_windows(deciders, world.windows(world.cases)):
         found.append(Known("judged", words.removeprefix(f"{candidate.name} ")))
@@ -102,8 +102,8 @@ def _known_by_name(world: TaskWorld, candidate: Candidate) -> list[Known]:
     """Return which loads of a task a named policy was trained on."""
     if not candidate.policy:
         return []
-    sweep = world.plan.asked
-    shares = world.plan.setting.policies.trained_on(sweep.placed_policy(candidate.policy))
+    sweep = world.plan.request
+    shares = world.plan.setting.policies.trained_on(sweep.resolve_policy(candidate.policy))
     return [
         Known(
             "judged" if share > sweep.range[0] else "log",

@@ -84,10 +84,10 @@ def run_entry(
     HdrlError
         If no task fits, a log is missing, or the entry knows more than its division allows.
     """
-    out, tell = Path(out), progress or CompareProgress()
-    fitting = _fitting(entry, tasks, tell)
+    out, progress_of_run = Path(out), progress or CompareProgress()
+    fitting = _fitting(entry, tasks, progress_of_run)
     candidate = fitting[0][1]
-    division = _division(entry, fitting, tell)
+    division = _division(entry, fitting, progress_of_run)
     if out.is_dir() and any(out.iterdir()) and not (out / ENTRY_FOLDER).is_dir():
         raise OutputError(f"{out}: is not empty and holds no result of hdrl bench run; expected a new folder")
     files = _copied(candidate, out / ENTRY_FOLDER)
@@ -111,14 +111,14 @@ def run_entry(
             raise OutputError(f"{out}: holds another result ({before.card.name}); expected a new folder")
     result = BenchResult(out, card)
     for number, (named, _) in enumerate(fitting, start=1):
-        tell.message(f"{named.name} ({number} of {len(fitting)})")
+        progress_of_run.message(f"{named.name} ({number} of {len(fitting)})")
         run_comparison(result.sweep(named), out=result.points(named.name), n_workers=n_workers, progress=progress)
     write_json(out / CARD_FILE, card.model_dump(mode="json"))
     write_manifest(out)
     return result
 
 
-def _fitting(entry: Entry, tasks: Sequence[Named], tell: CompareProgress) -> list[tuple[Named, Candidate]]:
+def _fitting(entry: Entry, tasks: Sequence[Named], progress_of_run: CompareProgress) -> list[tuple[Named, Candidate]]:
     """Return the tasks of settings that know the entry; if none does, say what the first of them says."""
     found: dict[str, Candidate] = {}
     why: dict[str, HdrlError] = {}
@@ -130,7 +130,7 @@ def _fitting(entry: Entry, tasks: Sequence[Named], tell: CompareProgress) -> lis
     if not found:
         raise next(iter(why.values()), OptionsError("no task is named"))
     for name in why:
-        tell.message(f"tasks of setting {name} are skipped: it has no {entry.text}")
+        progress_of_run.message(f"tasks of setting {name} are skipped: it has no {entry.text}")
     return [(named, found[named.task.setting_name]) for named in tasks if named.task.setting_name in found]
 
 
@@ -154,7 +154,7 @@ def _candidate(entry: Entry, setting: str) -> Candidate:
     return candidate
 
 
-def _division(entry: Entry, fitting: Sequence[tuple[Named, Candidate]], tell: CompareProgress) -> Division:
+def _division(entry: Entry, fitting: Sequence[tuple[Named, Candidate]], progress_of_run: CompareProgress) -> Division:
     """Return the division, after a check that it lets the entry in on all tasks."""
     loosest, because = 0, ""
     for named, candidate in fitting:
@@ -167,7 +167,7 @@ def _division(entry: Entry, fitting: Sequence[tuple[Named, Candidate]], tell: Co
             loosest = DIVISIONS.index(least)
             because = f", because of task {named.name}: it {forbidden(known, DIVISIONS[0])}"
     division = entry.division or DIVISIONS[loosest]
-    tell.message(f"division: {division}" + ("" if entry.division else because))
+    progress_of_run.message(f"division: {division}" + ("" if entry.division else because))
     return division
 
 

@@ -162,12 +162,12 @@ class Named:
 
     def missing(self) -> list[str]:
         """Return the names of the logs that are nowhere."""
-        return [name for name in self.task.logs if _place_of(name) is None]
+        return [name for name in self.task.logs if _path_of_log(name) is None]
 
     def _logs(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
         for name, log in self.task.logs.items():
-            path = _place_of(name)
+            path = _path_of_log(name)
             if path is None:
                 looked = ", ".join(map(str, trace_folders())) or "no folder"
                 raise ReadError(
@@ -181,7 +181,7 @@ class Named:
         return found
 
 
-def _place_of(name: str) -> Path | None:
+def _path_of_log(name: str) -> Path | None:
     return next((folder / name for folder in trace_folders() if (folder / name).is_file()), None)
 
 

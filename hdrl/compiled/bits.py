@@ -41,7 +41,7 @@ def as_flags(words: NDArray[np.uint64], n: int) -> NDArray[np.bool_]:
 
 
 @jit
-def place_of(value):
+def word_of(value):
     """Return the index of the word that has the bit of a number."""
     return value >> _SHIFT
 
@@ -54,25 +54,25 @@ def _bit_of(value):
 @jit
 def put(words, value):
     """Put a number into a set."""
-    words[place_of(value)] |= _bit_of(value)
+    words[word_of(value)] |= _bit_of(value)
 
 
 @jit
 def take_out(words, value):
     """Take a number out of a set that holds it."""
-    words[place_of(value)] ^= _bit_of(value)
+    words[word_of(value)] ^= _bit_of(value)
 
 
 @jit
 def has(words, value):
     """Tell whether a number is in a set."""
-    return words[place_of(value)] & _bit_of(value) != NONE
+    return words[word_of(value)] & _bit_of(value) != NONE
 
 
 @jit
 def after_skipping(words, value, n):
     """Return the number of a set that is at least ``value`` and has ``n`` such before it; there must be one."""
-    place = place_of(value)
+    place = word_of(value)
     word = words[place] & (ALL << np.uint64(value & _MASK))
     n_here = n_of(word)
     while n >= n_here:
@@ -94,7 +94,7 @@ def lowest_ones(n):
 @jit
 def cut(words, value, n):
     """Return ``n`` bits of a set as a word, 1 to `WORD`: the lowest one stands for ``value``."""
-    place, shift = place_of(value), value & _MASK
+    place, shift = word_of(value), value & _MASK
     upper = words[place + 1] << np.uint64(_MASK - shift) << _ONE
     return (words[place] >> np.uint64(shift) | upper) & lowest_ones(n)
 
@@ -102,7 +102,7 @@ def cut(words, value, n):
 @jit
 def put_word(words, value, word):
     """Put the numbers that the bits of a word stand for into a set: the lowest one stands for ``value``."""
-    place, shift = place_of(value), value & _MASK
+    place, shift = word_of(value), value & _MASK
     words[place] |= word << np.uint64(shift)
     words[place + 1] |= word >> np.uint64(_MASK - shift) >> _ONE
 

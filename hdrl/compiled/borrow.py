@@ -22,5 +22,5 @@ def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
     ``example``: returns a tuple of the same types; it is called when something is compiled.
     """
     if not IS_FAST:
-        return backend("plain.itself")
+        return backend("plain.unchanged")
     return Later(lambda: import_module("hdrl.compiled.fast.borrow").take_as(example))

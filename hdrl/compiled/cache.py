@@ -5,7 +5,7 @@ elsewhere. The folder lies in the user's folder for caches, so that every instal
 else beside this package, else in a temporary one.
 
 What is in it runs as machine code. So it is used only where no one but this user and root can have written it: every
-folder of its path and every file is looked at (`hdrl.base.files.why_unsafe`, `hdrl.base.files.read_own`).
+folder of its path and every file is looked at (`hdrl.base.files.unsafe_reason`, `hdrl.base.files.read_own`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 
 from hdrl.base.errors import ReadError
-from hdrl.base.files import user_folder, why_changeable, why_unsafe
+from hdrl.base.files import changeable_reason, unsafe_reason, user_folder
 from hdrl.compiled.backends import IS_FAST, JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
 from hdrl.compiled.intact import damaged_in, remove_damaged
 
@@ -71,7 +71,7 @@ def cache_parents() -> list[Path]:
 def _is_writable(folder: Path) -> bool:
     try:
         _make_private(folder)
-        if why_unsafe(folder):  # another process made it first, or a folder above it
+        if unsafe_reason(folder):  # another process made it first, or a folder above it
             return False
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -87,7 +87,7 @@ def _make_private(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         folder.unlink()
-    elif why_changeable(found) and found.st_uid == os.geteuid():
+    elif changeable_reason(found) and found.st_uid == os.geteuid():
         shutil.rmtree(folder)
     else:
         return
@@ -100,9 +100,9 @@ def _is_shared(folder: Path) -> bool:
 
 
 @cache
-def _why_unsafe(parent: Path) -> str:
+def _unsafe_reason(parent: Path) -> str:
     """Return why code in a folder cannot be trusted, and log it once; empty if it can."""
-    why = why_unsafe(parent)
+    why = unsafe_reason(parent)
     if why:
         _LOG.warning(
             "no compiled code is kept in %s, where others could replace it: %s. Take that right away, or name another "
@@ -127,7 +127,7 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     name = f"{prefix}-{source_hash(sources)}"
     parents = cache_parents()
     for parent in parents:
-        if _why_unsafe(parent.absolute()) or _is_foreign(parent / name):
+        if _unsafe_reason(parent.absolute()) or _is_foreign(parent / name):
             continue
         if _is_shared(parent / name):
             return parent / name

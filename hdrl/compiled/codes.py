@@ -38,12 +38,12 @@ class CodeTable(tuple[int, ...]):
             raise SimulationError(f"the {self.what} is {code}; expected one of {', '.join(map(str, self))}")
 
 
-def check_status(status: int, *asked: tuple[CodeTable, int]) -> None:
+def check_status(status: int, *used_codes: tuple[CodeTable, int]) -> None:
     """Raise the error of a compiled function that returned `UNKNOWN_CODE`.
 
     Parameters
     ----------
-    asked
+    used_codes
         The tables, and the numbers that the function got.
 
     Raises
@@ -52,5 +52,5 @@ def check_status(status: int, *asked: tuple[CodeTable, int]) -> None:
         If the status is `UNKNOWN_CODE`; it names the number.
     """
     if status == UNKNOWN_CODE:
-        for table, code in asked:
+        for table, code in used_codes:
             table.check(int(code))

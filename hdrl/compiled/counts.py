@@ -54,10 +54,10 @@ counts_at = take_as(lambda: new_counts(1, 1))
 
 
 @jit
-def take_actions(counts, chosen, given, excused):
+def take_actions(counts, chosen, given, tolerated):
     """Copy the actions of the chosen rows; return the first row whose action is illegal, or `ALL_LEGAL`.
 
-    The action ``excused`` is legal whatever the mask says.
+    The action ``tolerated`` is legal whatever the mask says.
     """
     actions, masks = counts.actions, counts.masks
     n_actions = masks.shape[1]
@@ -65,7 +65,7 @@ def take_actions(counts, chosen, given, excused):
     for row in range(len(chosen)):
         action = given[row]
         actions[row] = action
-        is_legal = 0 <= action < n_actions and (masks[row, action] != 0 or action == excused)
+        is_legal = 0 <= action < n_actions and (masks[row, action] != 0 or action == tolerated)
         if chosen[row] and illegal == ALL_LEGAL and not is_legal:
             illegal = row
     return illegal

@@ -12,12 +12,12 @@ from hdrl.compiled.jit import jit
 
 
 @jit
-def itself(borrowed):  # type: ignore[no-untyped-def]
+def unchanged(borrowed):  # type: ignore[no-untyped-def]
     """Return a tuple of arrays as it is."""
     return borrowed
 
 
-borrow = itself
+borrow = unchanged
 
 
 @jit

@@ -42,7 +42,7 @@ NO_NUMBERS = np.zeros(0, dtype=np.int64)
 
 
 @jit
-def excuse_none(batch):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def tolerate_none(batch):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Return that no action is legal against the mask."""
     return NO_ACTION
 
@@ -50,8 +50,8 @@ def excuse_none(batch):  # type: ignore[no-untyped-def]  # noqa: ARG001
 # What stands for a kernel's own below, until `_with` puts that in its place.
 _first_row: Any = None
 _serve_row: Any = None
-_knows: Any = None
-_excused: Any = None
+_is_valid_request: Any = None
+_tolerated: Any = None
 _batch_at: Any = None
 _rows: Any = None
 
@@ -75,11 +75,11 @@ def _serve(positions, counts, team, request, member, chosen, numbers, results): 
     episodes a step has ended.
     """
     batch, borrowed_counts = _batch_at(positions), counts_at(counts)
-    if not _knows(batch, request, numbers):
+    if not _is_valid_request(batch, request, numbers):
         return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == STEP
     if leads_step:
-        illegal = take_actions(borrowed_counts, chosen, numbers, _excused(batch))
+        illegal = take_actions(borrowed_counts, chosen, numbers, _tolerated(batch))
         if illegal != ALL_LEGAL:
             return illegal, 0
     is_on = enter_round(team, request, member)
@@ -98,25 +98,25 @@ def _with(function: Any, module: str, **names: Any) -> Any:
 
 _NO_COUNTS = Borrowed(new_counts(0, 0))
 
-Asked = Iterable[tuple[CodeTable, int]]
+UsedCodes = Iterable[tuple[CodeTable, int]]
 
 
 class Served(Generic[T]):
     """Requests to the environments of a batch; see `serving`, which makes it.
 
-    ``asked``: returns, for a batch, a request and its numbers, what is looked up in tables, for messages.
+    ``used_codes``: returns, for a batch, a request and its numbers, what is looked up in tables, for messages.
     """
 
     def __init__(
         self,
         call: Callable[..., tuple[int, int]],
         requests: CodeTable,
-        asked: Callable[[T, int, Sequence[int]], Asked],
+        used_codes: Callable[[T, int, Sequence[int]], UsedCodes],
         n_results: int,
     ) -> None:
         self._call = call
         self._requests = requests
-        self._asked = asked
+        self._used_codes = used_codes
         self._n_results = n_results
         self._no_results = np.zeros((n_results, 0))
 
@@ -136,7 +136,7 @@ class Served(Generic[T]):
         )
         if illegal == UNKNOWN_CODE:
             given = numbers.tolist()
-            check_status(illegal, (self._requests, request), *self._asked(batch.arrays, request, given))
+            check_status(illegal, (self._requests, request), *self._used_codes(batch.arrays, request, given))
             raise SimulationError(f"the numbers of request {request} do not go together: {given}")
         return illegal, n_ended
 
@@ -185,7 +185,7 @@ class Served(Generic[T]):
         """Help with `reset` and `step` of another thread, until nothing has been to do for a while."""
         self._serve(batch, counts, team, STEP, member, chosen, NO_NUMBERS, self._no_results)
 
-    def ask(
+    def call(
         self,
         batch: Borrowed[T],
         request: int,
@@ -199,7 +199,7 @@ class Served(Generic[T]):
         return results
 
 
-def _no_tables(batch: tuple[Any, ...], request: int, numbers: Sequence[int]) -> Asked:
+def _no_tables(batch: tuple[Any, ...], request: int, numbers: Sequence[int]) -> UsedCodes:
     del batch, request, numbers
     return ()
 
@@ -210,11 +210,11 @@ def serving(
     example: Callable[[], T],
     *,
     serve_row: Any,
-    knows: Any,
+    is_valid: Any,
     requests: CodeTable,
     module: str,
-    asked: Callable[[T, int, Sequence[int]], Asked] = _no_tables,
-    excused: Any = excuse_none,
+    used_codes: Callable[[T, int, Sequence[int]], UsedCodes] = _no_tables,
+    tolerated: Any = tolerate_none,
     n_results: int = 1,
 ) -> Served[T]:
     """Return the server of requests to the environments of batches.
@@ -228,15 +228,15 @@ def serving(
     serve_row
         The compiled ``serve_row(state, counts, request, row, numbers, results)``: carries out a request in one
         environment, which is a row of its batch. It writes what a step gives into ``counts``, at its row.
-    knows
-        The compiled ``knows(batch, request, numbers)``: whether all numbers that a request depends on are in tables.
+    is_valid
+        The compiled ``is_valid(batch, request, numbers)``: whether all numbers that a request depends on are in tables.
     requests
         The table of requests; the first are `RESET` and `STEP`.
     module
         Name of the kernel's module, under which the code is cached.
-    excused
-        The compiled ``excused(batch)``: which action is legal whatever the mask says, or `NO_ACTION`.
+    tolerated
+        The compiled ``tolerated(batch)``: which action is legal whatever the mask says, or `NO_ACTION`.
     """
     rows = _with(_serve_rows, module, _first_row=first_row_of(kind), _serve_row=serve_row)
-    names = {"_batch_at": take_as(example), "_knows": knows, "_excused": excused, "_rows": jit(rows)}
-    return Served(entry(_with(_serve, module, **names)), requests, asked, n_results)
+    names = {"_batch_at": take_as(example), "_is_valid_request": is_valid, "_tolerated": tolerated, "_rows": jit(rows)}
+    return Served(entry(_with(_serve, module, **names)), requests, used_codes, n_results)

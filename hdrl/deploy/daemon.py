@@ -326,7 +326,7 @@ class Daemon:
         return rows, np.array(positions, dtype=np.int32).reshape(len(jobs), len(LEVELS))
 
     def _ranked(self, rows: Any, positions: Any, now_s: float, n_free: int) -> Any:
-        self.groups.everybody["n_came"], self.groups.everybody["n_without_room"] = self.state.room
+        self.groups.all_jobs["n_came"], self.groups.all_jobs["n_without_room"] = self.state.room
         rule, n_procs = self.policy.pair.rule, self.deployment.cores
         return ranked(
             rows, positions, self.groups.sums, rule, self.policy.key, now_s=now_s, n_procs=n_procs, n_free=n_free
@@ -484,7 +484,7 @@ def run(
     acts: bool = False,
     once: bool = False,
     timeout_s: float = TIMEOUT_S,
-    say: Callable[[str], None] = quiet,
+    print_line: Callable[[str], None] = quiet,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -500,7 +500,7 @@ def run(
         Whether to look once only.
     timeout_s
         Time to wait for an answer of Slurm, in seconds.
-    say
+    print_line
         Called with a line about each look.
 
     Raises
@@ -529,10 +529,10 @@ def run(
                     raise
                 n_failed += 1
                 note_line(folder, {"date": date_text(clock()), "error": str(error)})
-                say(f"{error}; Slurm goes on with what it has")
+                print_line(f"{error}; Slurm goes on with what it has")
             else:
                 n_failed = 0
-                say(look_text(look, acts=acts))
+                print_line(look_text(look, acts=acts))
             if once:
                 return
             sleep(min(LONGEST_PAUSE_S, daemon.deployment.interval_s * 2 ** min(n_failed, 10)))
@@ -556,7 +556,7 @@ def look_text(look: Look, *, acts: bool) -> str:
     return ("" if acts else "shadow: ") + ", ".join(parts)
 
 
-def undo(folder: Path, *, say: Callable[[str], None] = quiet) -> int:
+def undo(folder: Path, *, print_line: Callable[[str], None] = quiet) -> int:
     """Give the queue back to Slurm: no SiteFactors, no leases; neither daemon nor Lua writes any more.
 
     Returns
@@ -580,12 +580,12 @@ def undo(folder: Path, *, say: Callable[[str], None] = quiet) -> int:
     try:
         held = read_state(folder, deployment).held
     except HdrlError as error:
-        say(f"{error}; jobs that are held become free when their leases end")
+        print_line(f"{error}; jobs that are held become free when their leases end")
     slurm = Slurm(may_act=True)
     waiting = [job.id for job in slurm.jobs() if job.state == PENDING]
     updates = [JobUpdate(job, 0, "now" if job in held else None) for job in waiting]
     refused = slurm.update(updates)
     for line in list(refused.values())[:MOST_PROBLEMS]:
-        say(line)
+        print_line(line)
     (folder / STATE).unlink(missing_ok=True)
     return len(waiting) - len(refused.keys() & set(waiting))

@@ -152,7 +152,7 @@ def distil(
             f"{model}: holds jobs back ({' and '.join(held)}), which no index can; expected a network that was trained "
             "without"
         )
-    if network.knows_too_much:
+    if network.uses_hidden_information:
         raise OptionsError(f"{model}: sees true run times, which no index of a real queue can")
     folder = Path(tempfile.mkdtemp(dir=out.parent.resolve(), prefix=f".{out.name}."))
     try:

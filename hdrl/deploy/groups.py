@@ -59,10 +59,10 @@ class KeyedGroups:
 
     def __init__(self) -> None:
         self.sums: NDArray[Any] = np.zeros(64, dtype=SUMS_DTYPE)
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
 
     @property
-    def everybody(self) -> Any:
+    def all_jobs(self) -> Any:
         """The sums over all jobs."""
         return self.sums[self._place("0")]
 
@@ -71,7 +71,7 @@ class KeyedGroups:
         return [self._place(key) for key in keys_of(user, requested_s, cores)]
 
     def _place(self, key: str) -> int:
-        place = self._places.setdefault(key, len(self._places))
+        place = self._positions.setdefault(key, len(self._positions))
         if place >= len(self.sums):
             self.sums = np.concatenate([self.sums, np.zeros(len(self.sums), dtype=SUMS_DTYPE)])
         return place
@@ -109,11 +109,11 @@ class KeyedGroups:
         OutputError
             If the file cannot be written.
         """
-        known = [(key, place) for key, place in self._places.items() if self.sums[place]["n_ended"] > 0]
+        known = [(key, place) for key, place in self._positions.items() if self.sums[place]["n_ended"] > 0]
         if len(known) > MOST_GROUPS:
             known.sort(key=lambda one: (int(one[0][0]) >= USER_LEVEL, -self.sums[one[1]]["n"]))
             known = known[:MOST_GROUPS]
-        n_learned = int(self.everybody["n_ended"])
+        n_learned = int(self.all_jobs["n_ended"])
         with atomic_write(path) as file:
             file.write(f"{HEADER}\t{n_learned}\n")
             for key, place in sorted(known):

@@ -239,9 +239,9 @@ def recorded(path: Path, *, n_windows: int, runs: Collection[str], speed: float)
         The recorded run, and the time that the host added to jobs.
     """
     starts = read_runs(path) if path.exists() else {}
-    asked = {run: policy for run, policy in _PLAYED.items() if run in {SLURM, *runs}}
+    chosen = {run: policy for run, policy in _PLAYED.items() if run in {SLURM, *runs}}
     for number, window in enumerate(windows()[:n_windows]):
-        for run, policy in asked.items():
+        for run, policy in chosen.items():
             if (run, number) not in starts:
                 settings = SlurmSettings(lua=run != WITHOUT_LUA, speed=speed)
                 trace = simulate(machine(), window, policy, simulator="slurm", slurm=settings, energy=False)

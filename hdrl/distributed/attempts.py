@@ -67,7 +67,7 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
         return Attempted(problem=traceback.format_exc(), is_expected=False)
 
 
-def too_often(description: str, last: str) -> WorkerDied:
+def repeated_failure(description: str, last: str) -> WorkerDied:
     """Return the error for a task that ended its worker as often as is allowed."""
     died = f"its worker died {MAX_ATTEMPTS} times, the last one {last}"
     return WorkerDied(f"{description}: {died}; finished tasks are kept")

@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, Starting, attempt, too_often
+from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, Starting, attempt, repeated_failure
 
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])})
 """Signals that end a process."""
@@ -75,7 +75,7 @@ def run_in_processes(
                     workers.remove(worker)
                     n_attempts[index] += 1
                     if n_attempts[index] >= MAX_ATTEMPTS:
-                        raise too_often(describe(tasks[index]), worker.epitaph())
+                        raise repeated_failure(describe(tasks[index]), worker.describe_exit())
                     worker.stop()
                     pending.appendleft(index)
                     continue
@@ -84,7 +84,7 @@ def run_in_processes(
                     worker.give(pending.popleft(), tasks)
                 else:
                     workers.remove(worker)
-                    worker.dismiss()
+                    worker.close_pipe()
     finally:
         for worker in workers:
             worker.stop()
@@ -133,7 +133,7 @@ class _Worker:
         except (EOFError, OSError):
             return self._index, None
 
-    def epitaph(self) -> str:
+    def describe_exit(self) -> str:
         """Describe the end of the process."""
         self._process.join(PATIENCE_S)
         code = self._process.exitcode
@@ -144,7 +144,7 @@ class _Worker:
             return f"by signal {signal.Signals(-code).name}{hint}"
         return f"with exit code {code}"
 
-    def dismiss(self) -> None:
+    def close_pipe(self) -> None:
         """Let the process end by itself: closing the pipe is the last word."""
         self.connection.close()
         self._process.join(PATIENCE_S)

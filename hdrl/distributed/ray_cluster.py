@@ -13,7 +13,7 @@ from typing import Any
 
 from hdrl.base.cores import usable_cores
 from hdrl.base.errors import HdrlError, MissingExtra
-from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, attempt, first_line, too_often
+from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, attempt, first_line, repeated_failure
 
 PATIENCE_S = 5.0
 """Time that a cluster may take to answer a first request, in seconds."""
@@ -95,7 +95,7 @@ def _outcome(ray: Any, reference: Any, describe: Callable[[Any], str], task: Any
     try:
         outcome: Attempted = ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError) as error:
-        raise too_often(describe(task), f"on Ray ({type(error).__name__})") from None
+        raise repeated_failure(describe(task), f"on Ray ({type(error).__name__})") from None
     except ray.exceptions.RayTaskError as error:
         raise RayError(f"{describe(task)}: a machine of the Ray cluster cannot run it ({first_line(error)})") from None
     return outcome

@@ -10,13 +10,13 @@ from hdrl.base.cores import usable_cores as default_workers
 from hdrl.base.errors import OptionsError, suggest
 from hdrl.distributed.attempts import OnResult, Starting, WorkerDied, attempt
 
-__all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]
+__all__ = ["WorkerDied", "check_executor", "default_workers", "run_tasks"]
 
-PLACES = ("local", "ray")
+EXECUTORS = ("local", "ray")
 """Executors of tasks: processes of this machine, or a Ray cluster (``ray:<address>`` for one that runs)."""
 
 
-def check_place(on: str) -> str | None:
+def check_executor(on: str) -> str | None:
     """Return the address of the Ray cluster that a place names; ``None`` where it names none.
 
     Parameters
@@ -30,9 +30,9 @@ def check_place(on: str) -> str | None:
         If it is anything else.
     """
     name, colon, address = on.partition(":")
-    if name not in PLACES or (colon and (name != "ray" or not address)):
+    if name not in EXECUTORS or (colon and (name != "ray" or not address)):
         raise OptionsError(
-            f"no location {on!r} for workers, expected local, ray or ray:<address>; {suggest(name, PLACES)}"
+            f"no location {on!r} for workers, expected local, ray or ray:<address>; {suggest(name, EXECUTORS)}"
         )
     return address or None
 
@@ -62,7 +62,7 @@ def run_tasks(
     tasks
         The tasks; each is one message, so make them worth some tenths of a second.
     on
-        See `check_place`.
+        See `check_executor`.
     n_workers
         Number of workers at a time: by default as many as there are cores. One local worker is this process itself.
     on_result
@@ -87,7 +87,7 @@ def run_tasks(
     HdrlError
         If the function raises one, or the Ray cluster cannot be reached.
     """
-    address = check_place(on)
+    address = check_executor(on)
     if n_workers is not None and n_workers < 1:
         raise OptionsError(f"n_workers is {n_workers}, expected at least 1")
     results: list[Any] = [None] * len(tasks)

@@ -27,7 +27,7 @@ class Helpers:
 
     def __init__(self, n: int, serve: Callable[[int], None]) -> None:
         self._calls = [_Calls() for _ in range(n)]
-        self._end = weakref.finalize(self, _dismiss, self._calls)
+        self._end = weakref.finalize(self, _stop_helpers, self._calls)
         for number, calls in enumerate(self._calls, start=1):
             arguments = calls, weakref.WeakMethod(serve), number
             threading.Thread(target=_help, args=arguments, name=f"hdrl-env-{number}", daemon=True).start()
@@ -44,8 +44,8 @@ class Helpers:
         self._end()
 
 
-def _dismiss(everybody: list[_Calls]) -> None:
-    for calls in everybody:
+def _stop_helpers(all_calls: list[_Calls]) -> None:
+    for calls in all_calls:
         calls.answers.put(_END)
 
 

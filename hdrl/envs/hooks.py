@@ -103,7 +103,7 @@ class Hooks:
         """Update the values that derive from `_state_arrays` after they have been loaded."""
 
     @classmethod
-    def refuses(cls, machine: Any, load: Any) -> str | None:
+    def unsupported_reason(cls, machine: Any, load: Any) -> str | None:
         """Return why a machine and a load are not simulated exactly here; ``None`` if they are.
 
         ``machine``, ``load``: what would be simulated; their types are those that the environment takes.

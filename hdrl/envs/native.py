@@ -191,7 +191,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         fresh = self._has_ended.copy() if self._n_ended > 0 else None
         illegal, n_ended = self._step_rows(self._with_help(self._all if fresh is None else ~fresh), given)
         if illegal != ALL_LEGAL:
-            raise DecisionError(self._why_illegal(illegal))
+            raise DecisionError(self._illegal_reason(illegal))
         self._n_ended = n_ended
         if fresh is not None:
             self._begin_next(np.flatnonzero(fresh).tolist(), {})
@@ -318,7 +318,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
             )
         return np.ascontiguousarray(array, dtype=np.int64)
 
-    def _why_illegal(self, row: int) -> str:
+    def _illegal_reason(self, row: int) -> str:
         action = int(self._actions[row])
         if not 0 <= action < self.n_actions:
             return f"row {row}: no action {action}, expected 0 to {self.n_actions - 1}"

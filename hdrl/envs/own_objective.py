@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.pyfiles import AgentError, blamed, run_file
+from hdrl.base.pyfiles import AgentError, located_errors, run_file
 
 Metrics: TypeAlias = Mapping[str, float]
 """The metrics of `hdrl.settings.batch.envs.rewards.OBJECTIVES` that the environment knows, by name.
@@ -73,7 +73,7 @@ class OwnObjective:
         AgentError
             If the function fails, with its file and line, or returns no finite number.
         """
-        with blamed(self._path):
+        with located_errors(self._path):
             found = self._function(metrics)
         try:
             number = float(found)
@@ -91,7 +91,7 @@ class OwnObjective:
         return f"objective {self.metric}" if self._path is None else f"{self._path}: {self.metric}"
 
 
-class OwnPay:
+class OwnRewards:
     """Rewards the growth of a user's own objective, in each row of a batch.
 
     ``value``: what it was worth when it was last paid for, shape ``(n_rows,)``; 0 at the beginning of an episode.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hdrl.base.errors import OptionsError
-from hdrl.base.pyfiles import CPP_SUFFIX, blamed
+from hdrl.base.pyfiles import CPP_SUFFIX, located_errors
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.agentfile import AgentKind, load_agent
 from hdrl.experiment.train.modeluse import Model, play_options
@@ -20,7 +20,7 @@ from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setti
 class Knowledge:
     """Information that a decider has and others may lack."""
 
-    sees_too_much: bool = False  # whether it sees what no scheduler sees, true run times for instance
+    uses_hidden_information: bool = False  # whether it sees what no scheduler sees, true run times for instance
     # on which items it was trained, as a model file says it; empty for what was not trained, or if unknown
     trained_on: Mapping[str, Any] = field(default_factory=dict)
     is_trained: bool = False  # whether it was trained at all
@@ -41,7 +41,7 @@ class Decider(Protocol):
         simulator outside leaves its files in ``folder``.
         """
 
-    def knows(self) -> Knowledge:
+    def knowledge(self) -> Knowledge:
         """Return the information that it has and others may lack."""
 
 
@@ -58,14 +58,14 @@ class PolicyDecider:
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
         """Simulate under the policy."""
-        with blamed(self.path):
+        with located_errors(self.path):
             return self.setting.simulator.simulate(
                 machine, load, self.policy, seed=seed, options=self.options, progress=progress, folder=folder
             )
 
-    def knows(self) -> Knowledge:
+    def knowledge(self) -> Knowledge:
         """Return whether the policy sees too much."""
-        return Knowledge(sees_too_much=self.setting.policies.knows_too_much(self.policy))
+        return Knowledge(uses_hidden_information=self.setting.policies.uses_hidden_information(self.policy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class ModelDecider:
         del progress, folder
         return self.model.play(machine, load, seed=seed, options=self.options)
 
-    def knows(self) -> Knowledge:
+    def knowledge(self) -> Knowledge:
         """Return whether its environment shows too much, and on what it was trained."""
         record = self.model.trained_on
         return Knowledge(
-            sees_too_much=self.model.knows_too_much,
+            uses_hidden_information=self.model.uses_hidden_information,
             trained_on=record if isinstance(record, Mapping) else {},
             is_trained=True,
             environment=self.model.spec,
@@ -108,14 +108,14 @@ class AgentDecider:
         world = TrainingWorld(replace(self.plan, machine=machine, loads=(load,)))
         return play_options(world, self.plan.agent, seed=seed, folder=folder)
 
-    def knows(self) -> Knowledge:
+    def knowledge(self) -> Knowledge:
         """Return that it was trained."""
         return Knowledge(is_trained=True)
 
 
 def decider_of(plan: RunPlan) -> Decider:
     """Return the decider of a run."""
-    options, agent = plan.asked, plan.agent
+    options, agent = plan.request, plan.agent
     if agent.kind is AgentKind.POLICY:
         return PolicyDecider(plan.setting, agent.policy, agent.path, options)
     why_not = options.no_model()

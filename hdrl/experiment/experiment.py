@@ -139,7 +139,7 @@ def run_experiment(
             break  # a training has one plan
         _check_untrained(out, **choices)
         if options.runs > 1:
-            progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
+            progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.request.seed}")
         runs.append(_simulate(plan, clock, progress))
         clock = StageClock()
     return RunResult(out, plan, tuple(runs), trained)
@@ -163,12 +163,12 @@ def check_experiment(options: OptionsFile) -> OptionsFile:
         TrainingRun(plan)
     else:
         decider_of(plan)
-    return plan.asked
+    return plan.request
 
 
 def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun:
     """Simulate once, and write the folder."""
-    options, agent = plan.asked, plan.agent
+    options, agent = plan.request, plan.agent
     policy = agent.policy if isinstance(agent.policy, str) else agent.name
     clock.lap("read_s")
     with new_folder(plan.out) as folder, insights(options.log_level, folder):
@@ -193,7 +193,7 @@ def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun
 def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any) -> tuple[list[SingleRun], Trained]:
     """Train, simulate the trained agent, and write the folder; ``choices`` are those of `TrainingRun`."""
     out = plan.out
-    with insights(plan.asked.log_level, out):
+    with insights(plan.request.log_level, out):
         with announcing(progress.message):
             run = TrainingRun(plan, progress=progress, **choices)
         clock.lap("read_s")
@@ -219,7 +219,7 @@ def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any)
         write_json(out / "timing.json", clock.laps)
         run.folder.write_manifest(is_final=True)
     n_jobs, dropped = trained.trace.load.n_items, dict(plan.load.n_dropped)
-    return [SingleRun(out, plan.asked.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
+    return [SingleRun(out, plan.request.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
 
 
 def _count(n: Any, things: str) -> str:
@@ -230,7 +230,7 @@ def _count(n: Any, things: str) -> str:
 def _announce(plan: RunPlan, doing: str, progress: Progress) -> None:
     """Announce the simulation, its size, and whether it is smaller than the options ask for."""
     machine, load = plan.machine, plan.load
-    missed = plan.asked.unmet(load.n_items)
+    missed = plan.request.unmet(load.n_items)
     if missed is not None:
         progress.message(missed)
     size = ", ".join(_count(value, key.removeprefix("n_")) for key, value in machine.facts().items() if key != "name")

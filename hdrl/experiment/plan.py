@@ -16,19 +16,19 @@ from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, LoadGenerator, Machine, Setting, find_setting
 
-Asked = TypeVar("Asked", bound="OptionsFile | Sweep")
+Request = TypeVar("Request", bound="OptionsFile | Sweep")
 
 NOWHERE = Path()
 """The folder of results that are not written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Generic[Asked]):
+class Plan(Generic[Request]):
     """Inputs of a simulation, and the folder of its results.
 
     Attributes
     ----------
-    asked
+    request
         The options or the sweep, with all that they imply made explicit.
     setting
         Their setting.
@@ -38,7 +38,7 @@ class Plan(Generic[Asked]):
         The folder of the results.
     """
 
-    asked: Asked
+    request: Request
     setting: Setting
     machine: Machine
     loads: tuple[Load, ...]
@@ -65,26 +65,26 @@ class RunPlan(Plan[OptionsFile]):
     @property
     def trains(self) -> bool:
         """True if the agent learns."""
-        return self.agent.kind is not AgentKind.POLICY and self.asked.agent_options.run == "train"
+        return self.agent.kind is not AgentKind.POLICY and self.request.agent_options.run == "train"
 
 
-def setting_for(asked: OptionsFile | Sweep) -> Setting:
+def setting_for(request: OptionsFile | Sweep) -> Setting:
     """Return the setting of options or of a sweep."""
-    return find_setting(asked.setting_name, asked.folder)
+    return find_setting(request.setting_name, request.folder)
 
 
-def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
+def plan_of(request: Request, out: Path = NOWHERE) -> Plan[Request]:
     """Resolve options or a sweep: find the setting, and read what is simulated.
 
     Options must be explicit (`plans_of`).
     """
-    setting = setting_for(asked)
-    machine = setting.inputs.machine(asked)
-    if isinstance(asked, Sweep):
+    setting = setting_for(request)
+    machine = setting.inputs.machine(request)
+    if isinstance(request, Sweep):
         baseline, metrics = setting.policies.default_baseline, setting.measures.compared
-        asked = asked.completed(machine, baseline=baseline, metrics=metrics)
-        return Plan(asked, setting, machine, tuple(read_loads(asked, setting, machine)), out)
-    return Plan(asked, setting, machine, (setting.inputs.load(asked, machine),), out)
+        request = request.completed(machine, baseline=baseline, metrics=metrics)
+        return Plan(request, setting, machine, tuple(read_loads(request, setting, machine)), out)
+    return Plan(request, setting, machine, (setting.inputs.load(request, machine),), out)
 
 
 def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:

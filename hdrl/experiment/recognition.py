@@ -42,12 +42,12 @@ of the second halves of nine public logs, for what was trained on the first one.
 _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def sketch_of(marks: ItemFingerprints) -> str:
+def sketch_of(fingerprints: ItemFingerprints) -> str:
     """Return the sketch of items.
 
     It is the `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
     """
-    return "".join(f"{one:0{DIGITS}x}" for one in runs_of(marks)[:SIZE].tolist())
+    return "".join(f"{one:0{DIGITS}x}" for one in runs_of(fingerprints)[:SIZE].tolist())
 
 
 def is_sketch(text: str) -> bool:
@@ -68,11 +68,11 @@ def _read(sketch: str) -> NDArray[np.uint64]:
     return np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
 
 
-def runs_of(marks: ItemFingerprints) -> Runs:
+def runs_of(fingerprints: ItemFingerprints) -> Runs:
     """Return the hashes of all different runs that say something, ascending."""
-    if len(marks) < LENGTH:
+    if len(fingerprints) < LENGTH:
         return np.zeros(0, dtype=np.uint64)
-    runs = np.lib.stride_tricks.sliding_window_view(np.asarray(marks, dtype=np.int64), LENGTH)
+    runs = np.lib.stride_tricks.sliding_window_view(np.asarray(fingerprints, dtype=np.int64), LENGTH)
     n_kinds = 1 + np.count_nonzero(np.diff(np.sort(runs, axis=1), axis=1), axis=1)
     runs = runs[n_kinds >= FEWEST_KINDS]
     found = np.zeros(len(runs), dtype=np.uint64)

@@ -248,7 +248,7 @@ def tune(
     # What it warns of concerns the few windows that are looked at, and nothing is concluded from them.
     silent = replace(progress.comparing, message=quiet)
     chosen = run_comparison(choice, out=out / "choice", n_workers=n_workers, progress=silent)
-    classics = tuple(dict.fromkeys((chosen.baseline, *(rival.name for rival in chosen.rivals))))
+    classics = tuple(dict.fromkeys((chosen.baseline, *(peer.name for peer in chosen.peer_baselines))))
 
     models = []
     for number in range(budget.n_seeds):
@@ -299,8 +299,8 @@ def _sweep(request: TuneRequest, out: Path, candidates: Sequence[str], baseline:
 def _take(out: Path, request: TuneRequest, budget: Budget, sha256: str) -> None:
     """Take a folder for a tuning, or find that it is that of the same one."""
     # Where the log lies is a matter of this machine.
-    asked = asdict(request) | {"log": Path(request.log).name, "platform": Path(request.platform).name}
-    data = {"request": asked, "budget": asdict(budget) | {"choosing": list(budget.choosing)}, "log_sha256": sha256}
+    recorded = asdict(request) | {"log": Path(request.log).name, "platform": Path(request.platform).name}
+    data = {"request": recorded, "budget": asdict(budget) | {"choosing": list(budget.choosing)}, "log_sha256": sha256}
     claim_folder(out, TUNE_FILE, data, "another tuning, expected a new folder, or the same log and options")
 
 
@@ -390,7 +390,7 @@ def _written(
     """Decide, and write it down."""
     ranked = (*classics, SHIPPED, EVOLVED)
     winner = recommend(ranked, tables)
-    why = _why(winner, ranked, tables)
+    why = _recommendation_reason(winner, ranked, tables)
     run = _options(request)
     if winner == EVOLVED:
         run |= {
@@ -441,7 +441,7 @@ def _facts(name: str, tables: Mapping[str, Comparison]) -> dict[str, Any]:
     return {"policy": name, "ratios_to": found}
 
 
-def _why(winner: str, ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
+def _recommendation_reason(winner: str, ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
     """Say in a sentence why a policy is recommended, and what the more complicated ones came to against it."""
     place = ranked.index(winner)
     said = []

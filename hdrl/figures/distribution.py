@@ -8,7 +8,7 @@ import numpy as np
 
 from hdrl.figures.figure import Drawn
 from hdrl.figures.steps import FloatArray, cumulative_distribution
-from hdrl.figures.style import Axes, Figure, canvas, colour, entitle, legend, line_style, plain_numbers, run_label
+from hdrl.figures.style import Axes, Figure, canvas, colour, legend, line_style, plain_numbers, run_label, write_title
 
 
 def distribution(
@@ -52,6 +52,6 @@ def distribution(
     axes.set_ylim(0, 102)
     axes.set_xlabel(quantity)
     axes.set_ylabel(f"{items} (%)")
-    entitle(axes, f"Distribution of the {quantity.partition(' (')[0]}", runs, facts)
+    write_title(axes, f"Distribution of the {quantity.partition(' (')[0]}", runs, facts)
     legend(axes, len(runs), of_runs=True)
     return figure

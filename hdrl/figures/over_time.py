@@ -16,12 +16,12 @@ from hdrl.figures.style import (
     canvas,
     colour,
     common_span,
-    entitle,
     legend,
     line_style,
     run_label,
     time_axis,
     whole_numbers,
+    write_title,
 )
 
 N_BINS = 300
@@ -63,7 +63,7 @@ def over_time(
     axes.set_ylabel(quantity)
     if unit is None:
         whole_numbers(axes.yaxis)
-    entitle(axes, title, runs, facts)
+    write_title(axes, title, runs, facts)
     legend(axes, len(runs), of_runs=True)
     return figure
 

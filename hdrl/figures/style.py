@@ -191,7 +191,7 @@ def run_label(run: Drawn, runs: Sequence[Drawn]) -> str:
     return verbatim(shortened(run.name))
 
 
-def entitle(ax: Axes, title: str, runs: Sequence[Drawn], facts: str = "") -> None:
+def write_title(ax: Axes, title: str, runs: Sequence[Drawn], facts: str = "") -> None:
     """Write the title above the axes: what it is, whose it is when there is one run, and what was simulated."""
     if len(runs) == 1:
         title = f"{title}: {verbatim(shortened(runs[0].name))}"

@@ -24,7 +24,7 @@ _CALLS: Calls = {"act": (2, ("explore",)), "learn": (1, ()), "memory": (1, ())}
 _ATTRIBUTES = ("observation_space", "action_space", "n_actions", "config")
 
 
-def place_of(agent: object, method: str) -> str:
+def locate_method(agent: object, method: str) -> str:
     """Return the place and the name of a method of an object, for messages: ``mine.py:12: Mine.act``."""
     name = f"{type(agent).__name__}.{method}"
     function = getattr(type(agent), method, None)
@@ -37,11 +37,11 @@ def check_calls(agent: object, calls: Calls) -> None:
 
     Raise AgentError if a method takes other arguments.
     """
-    for method, (n_places, names) in calls.items():
+    for method, (n_positions, names) in calls.items():
         try:
-            inspect.signature(getattr(agent, method)).bind(*range(n_places), **dict.fromkeys(names))
+            inspect.signature(getattr(agent, method)).bind(*range(n_positions), **dict.fromkeys(names))
         except TypeError as error:
-            raise AgentError(f"{place_of(agent, method)}: {one_line(error)}, when called as hdrl does") from None
+            raise AgentError(f"{locate_method(agent, method)}: {one_line(error)}, when called as hdrl does") from None
         except ValueError:  # a callable without a signature
             continue
 
@@ -51,7 +51,7 @@ def check_agent(agent: Agent) -> None:
     missing = [name for name in _ATTRIBUTES if not hasattr(agent, name)]
     if missing:
         raise AgentError(
-            f"{place_of(agent, '__init__')} leaves the agent without {missing[0]}, expected a call of "
+            f"{locate_method(agent, '__init__')} leaves the agent without {missing[0]}, expected a call of "
             "super().__init__(observation_space, action_space, config, generator)"
         )
     check_calls(agent, _CALLS)
@@ -62,7 +62,7 @@ def checked_memory(agent: Agent, n_envs: int) -> Memory:
     memory = agent.memory(n_envs)
     if not isinstance(memory, Memory):
         raise AgentError(
-            f"{place_of(agent, 'memory')} returned {_shown(memory)}, expected a Rollout, Episodes or Replay"
+            f"{locate_method(agent, 'memory')} returned {_shown(memory)}, expected a Rollout, Episodes or Replay"
         )
     return memory
 
@@ -78,19 +78,20 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
         raise
     n = len(observations)
     if not isinstance(acted, Acted):
-        raise AgentError(f"{place_of(agent, 'act')} returned {_shown(acted)}, expected Acted(actions, stored)")
+        raise AgentError(f"{locate_method(agent, 'act')} returned {_shown(acted)}, expected Acted(actions, stored)")
     if agent.device != CPU:
         acted = put(acted, CPU)
     actions, stored = acted
     if not isinstance(actions, Tensor) or not _are_actions(agent, actions, n):
         shape = f"a floating-point tensor of shape ({n}, {agent.n_actions})" if agent.takes_box else ""
         raise AgentError(
-            f"{place_of(agent, 'act')} returned {_shown(actions)} as actions, expected "
+            f"{locate_method(agent, 'act')} returned {_shown(actions)} as actions, expected "
             f"{shape or f'an int64 tensor of shape ({n},)'}"
         )
     if not isinstance(stored, dict) or not all(isinstance(x, Tensor) and x.shape[:1] == (n,) for x in stored.values()):
         raise AgentError(
-            f"{place_of(agent, 'act')} returned {_shown(stored)} as stored, expected tensors by name, each of {n} rows"
+            f"{locate_method(agent, 'act')} returned {_shown(stored)} as stored, expected tensors by name, "
+            f"each of {n} rows"
         )
     if agent.listener is not None:
         agent.listener.chose(agent, observations, mask, actions)
@@ -118,7 +119,8 @@ def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[
         losses = {str(name): float(value) for name, value in returned.items()}
     except (TypeError, ValueError, RuntimeError):
         raise AgentError(
-            f"{place_of(agent, 'learn')} returned {_shown(returned)}, expected numbers by name, such as {{'loss': 0.1}}"
+            f"{locate_method(agent, 'learn')} returned {_shown(returned)}, "
+            "expected numbers by name, such as {'loss': 0.1}"
         ) from None
     for name, value in losses.items():
         if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
@@ -135,7 +137,7 @@ def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | Non
     if not isinstance(returned, Tensor) or returned.ndim != 2 or len(returned) != len(observations):
         shape = (len(observations), agent.n_actions)
         raise AgentError(
-            f"{place_of(agent, 'probabilities')} returned {_shown(returned)}, expected a tensor of shape {shape}"
+            f"{locate_method(agent, 'probabilities')} returned {_shown(returned)}, expected a tensor of shape {shape}"
         )
     return [float(value) for value in returned[0]]
 

@@ -19,7 +19,7 @@ _HOLD_OTHERS = nn.ModuleList, nn.ModuleDict, nn.ParameterDict, nn.ParameterList
 """Modules that compute nothing by themselves."""
 
 
-def why_not_portable(agent: Agent) -> list[str]:
+def nonportable_reasons(agent: Agent) -> list[str]:
     """Return the reasons why a training may end in other bytes on another processor; nothing if it does not.
 
     Agents and networks of hdrl learn by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with

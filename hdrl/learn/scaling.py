@@ -65,14 +65,14 @@ class RewardScale:
         """Take in one step; `SEGMENT` of them are seen together."""
         self._recent.append((outcome.rewards, outcome.terminated, outcome.truncated, outcome.valid))
         if len(self._recent) == SEGMENT:
-            self._see_recent()
+            self._observe_recent()
 
     def settle(self) -> None:
         """Make sure that something has been seen before the first use."""
         if self.n == 0 and self._recent:
-            self._see_recent()
+            self._observe_recent()
 
-    def _see_recent(self) -> None:
+    def _observe_recent(self) -> None:
         rewards, terminated, truncated, valid = (torch.stack(column) for column in zip(*self._recent, strict=True))
         self._recent = []
         self.see(rewards, terminated, truncated, valid)

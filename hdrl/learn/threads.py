@@ -42,7 +42,7 @@ _helpers: ContextVar[_Helpers | None] = ContextVar("helpers", default=None)
 
 
 @contextlib.contextmanager
-def helped_by(n: int) -> Iterator[None]:
+def use_helper_threads(n: int) -> Iterator[None]:
     """Let ``n`` other threads take parts of the work of `share` for a while."""
     if n < 1:
         yield

@@ -163,7 +163,7 @@ class Trainer(TrainingLoop):
         Seed of the environments, not negative. The agent has its own generator.
     n_threads
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
-        numbers of threads, but not between numbers of helpers (`hdrl.learn.threads.helped_by`).
+        numbers of threads, but not between numbers of helpers (`hdrl.learn.threads.use_helper_threads`).
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ def _newer_defaults(block: type[Block]) -> dict[str, Any]:
     return {name: fields[name].get_default(call_default_factory=True) for name in block.newer_keys}
 
 
-class PlacedBlock(Block):
+class LocatedBlock(Block):
     """Contents of a file, and its path.
 
     Paths are as they were written; `path_of` resolves them.
@@ -54,7 +54,7 @@ class PlacedBlock(Block):
         """Folder that relative paths start from."""
         return self._folder
 
-    def placed(self, where: str, folder: Path) -> Self:
+    def located(self, where: str, folder: Path) -> Self:
         """Return the same as read from somewhere."""
         copy = self.model_copy()
         copy._where = where  # noqa: SLF001 (its own class)

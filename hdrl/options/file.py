@@ -12,7 +12,7 @@ from pydantic import Field
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream_seed
-from hdrl.options.block import Block, PlacedBlock
+from hdrl.options.block import Block, LocatedBlock
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive, Share
 
@@ -43,7 +43,7 @@ class AgentBlock(Block):
     output_model: PathText | None = Field(default=None, description="Model file that a learning agent writes.")
 
 
-class OptionsFile(PlacedBlock):
+class OptionsFile(LocatedBlock):
     """The options of one experiment; the same value gives the same results, byte by byte.
 
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them. A setting derives its
@@ -136,7 +136,7 @@ class OptionsFile(PlacedBlock):
 
     def changed(self, **values: object) -> Self:
         """Return the options with other values of top-level keys, checked again."""
-        return type(self).model_validate(self.model_dump() | values).placed(self.where, self.folder)
+        return type(self).model_validate(self.model_dump() | values).located(self.where, self.folder)
 
     def with_agent(self, **values: object) -> Self:
         """Return the options with other values of the agent's keys, checked again."""
@@ -145,7 +145,7 @@ class OptionsFile(PlacedBlock):
         for name in self.agent_block.split("."):
             block = block[name]
         block.update(values)
-        return type(self).model_validate(data).placed(self.where, self.folder)
+        return type(self).model_validate(data).located(self.where, self.folder)
 
     def explicit(self) -> Self:
         """Return the options without what says the same twice, so that equal experiments have equal options."""

@@ -171,9 +171,9 @@ class LearningOptions(Block):
     @classmethod
     def _is_no_id(cls, value: object) -> object:
         """Refuse Gymnasium's name of an environment with the name that options have for it."""
-        asked = re.fullmatch(r"hdrl/(\w+)-v\d+", value) if isinstance(value, str) else None
-        if asked is not None:
-            name = re.sub(r"(?<!^)(?=[A-Z])", "_", asked[1]).lower()
+        matched = re.fullmatch(r"hdrl/(\w+)-v\d+", value) if isinstance(value, str) else None
+        if matched is not None:
+            name = re.sub(r"(?<!^)(?=[A-Z])", "_", matched[1]).lower()
             raise ValueError(f"learning.environment is {value!r}, which options call {name!r}")
         return value
 

@@ -74,9 +74,9 @@ def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the
     """
     problems = error.errors(include_url=False)
     # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
-    n_places = len({_path(problem["loc"]) for problem in problems})
+    n_positions = len({_path(problem["loc"]) for problem in problems})
     first = problems[0]
-    return Problem(_path(first["loc"]), _Words(model, whole).describe(first), n_places - 1)
+    return Problem(_path(first["loc"]), _Words(model, whole).describe(first), n_positions - 1)
 
 
 def shown(value: object) -> str:

@@ -23,7 +23,7 @@ from pydantic import (
 from hdrl.base.errors import ReadError
 from hdrl.base.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
-from hdrl.options.block import Block, PlacedBlock
+from hdrl.options.block import Block, LocatedBlock
 from hdrl.options.file import PathText, Seed
 from hdrl.options.numbers import Count, Few, Number, Positive, Share
 from hdrl.trace.model import Machine
@@ -96,7 +96,7 @@ class Windows(Block):
         return self
 
 
-class Sweep(PlacedBlock):
+class Sweep(LocatedBlock):
     """A comparison: candidates x windows x seeds. The same value gives the same results, byte by byte.
 
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them. A setting derives its
@@ -227,7 +227,7 @@ class Sweep(PlacedBlock):
         is_name = ":" in text or (len(Path(text).parts) == 1 and not Path(text).suffix)
         return text if is_name and not path.is_file() else path
 
-    def placed_policy(self, name: str) -> str:
+    def resolve_policy(self, name: str) -> str:
         """Return the name of a policy with the file that it reads, if any, resolved against the folder of the sweep."""
         found = _POLICY_OF_FILE.fullmatch(name)
         return name if found is None else f"{found[1]}{self.path_of(found[2])}{found[3]}"
@@ -318,7 +318,7 @@ def _relabelled(text: str, change: Callable[[str], str]) -> str:
     return f"{label}{equals}{before}{change(file)}{after}"
 
 
-def without_place(text: str) -> str:
+def strip_folder(text: str) -> str:
     """Return the name of a file, or of a policy that reads one, without the folder of the file.
 
     A text that names no file stays as it is.
@@ -331,4 +331,4 @@ def _names_only(value: Any) -> Any:
         return {key: _names_only(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_names_only(inner) for inner in value]
-    return without_place(value) if isinstance(value, str) else value
+    return strip_folder(value) if isinstance(value, str) else value

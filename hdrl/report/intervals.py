@@ -62,7 +62,7 @@ def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = N
     _sides(ratios, compared.infos[compared.metric])
     axes[0].set_yticks(range(len(rows)), [_name(compared, row) for row in rows])
     axes[0].set_ylim(len(rows) - 0.4, -0.9)
-    _entitle(axes[0], compared, rows)
+    _write_title(axes[0], compared, rows)
     return figure
 
 
@@ -163,7 +163,7 @@ def _words(compared: Compared) -> str:
     return metric_words(compared.metric).capitalize()
 
 
-def _entitle(ax: Axes, compared: Compared, rows: Sequence[SummaryRow]) -> None:
+def _write_title(ax: Axes, compared: Compared, rows: Sequence[SummaryRow]) -> None:
     n_windows = max(row.n_windows for row in rows)
     info = compared.infos[compared.metric]
     facts = [f"{n_windows:,} window{'s' * (n_windows != 1)}, {info.preference}"]

@@ -148,7 +148,7 @@ def _last(values: Any) -> str:
 
 def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     setting = setting_of(folder)
-    asked = read_object(folder / SWEEP_FILE).get("metrics") or setting.measures.compared
+    compared = read_object(folder / SWEEP_FILE).get("metrics") or setting.measures.compared
     found = read_unfinished(folder, setting.measures.metrics)
     findings = Findings(
         f"Progress of the comparison in {name}",
@@ -165,9 +165,9 @@ def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     for key, result in found.points.items():
         is_judging = found.scope is None or int(key.partition("/")[0]) < found.scope.n_cases
         (judging if is_judging else choosing)[key] = result
-    tables = [_points_table("Finished simulations", judging, asked[0])]
+    tables = [_points_table("Finished simulations", judging, compared[0])]
     if choosing:
-        tables.append(_points_table("Simulations on other windows, to choose the baseline", choosing, asked[0]))
+        tables.append(_points_table("Simulations on other windows, to choose the baseline", choosing, compared[0]))
     return render(findings, [("folder", name)], [Panel("Progress", tables)], {}, {})
 
 

@@ -139,7 +139,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         del arguments
         return ()
 
-    def refuses(self, machine: MachineT, load: LoadT, arguments: Arguments) -> str | None:
+    def unsupported_reason(self, machine: MachineT, load: LoadT, arguments: Arguments) -> str | None:
         """Return why it cannot simulate a load on a machine exactly; ``None`` if it can."""
         del machine, load, arguments
         return None
@@ -152,7 +152,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         del arguments
         return {}
 
-    def unplayable(self, arguments: Arguments, machine: MachineT | None = None) -> str | None:
+    def unplayable_reason(self, arguments: Arguments, machine: MachineT | None = None) -> str | None:
         """Return why `player` can play no model of such an environment, on any machine or on this one.
 
         ``None`` if it can.
@@ -160,7 +160,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         del arguments, machine
         return None
 
-    def knows_too_much(self, arguments: Arguments) -> bool:
+    def uses_hidden_information(self, arguments: Arguments) -> bool:
         """Return whether observations show what no real scheduler sees, such as run times that users do not request."""
         del arguments
         return False

@@ -137,7 +137,7 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         """Compile the code that some policies need, once, before many processes begin; usually nothing."""
         del policies, message
 
-    def most_at_once(self, options: OptionsT | SweepT) -> int | None:
+    def max_simulations_per_host(self, options: OptionsT | SweepT) -> int | None:
         """Return the largest number of simulations on a host at the same time; ``None``: as many as it has cores."""
         del options
         return None
@@ -174,7 +174,7 @@ class PolicyBook(ABC):
         """Return whether the results of a policy depend on the seed."""
 
     @abstractmethod
-    def knows_too_much(self, policy: Policy) -> bool:
+    def uses_hidden_information(self, policy: Policy) -> bool:
         """Return whether a policy sees what no scheduler sees, true run times for instance."""
 
     def read(self, text: str) -> str:
@@ -222,17 +222,17 @@ class PolicyBook(ABC):
         del path
         return None
 
-    def peer_group(self, knows: str | Mapping[str, object]) -> str | None:
+    def peer_group(self, decider: str | Mapping[str, object]) -> str | None:
         """Return the group of classic policies that know as much as a candidate; ``None`` if ``heuristics`` do.
 
         A comparison whose baseline is the best heuristic then shows the best of that group, too.
 
         Parameters
         ----------
-        knows
+        decider
             The name of a policy, or the environment of a model as its file describes it.
         """
-        del knows
+        del decider
         return None
 
     def files(self, policy: str) -> Sequence[str]:

@@ -115,8 +115,8 @@ def _rows(rows: NDArray[np.void], start_s: NDArray[np.float64], draws: np.random
         nodes = -(-size // CORES_PER_NODE)
         partition = "short" if limit <= 60 else "main"
         who = f"{number}|{number}|user{users[job]}|group{users[job] % 5}|app{users[job] % 7}|{partition}|normal"
-        asked = f"{limit}|{{}}|{size}|{{}}|1000M"
-        waiting = f"{who}|{submit[job]}|{submit[job]}|{{}}|0|{asked.format(0, 0)}||{{}}|None assigned\n"
+        columns = f"{limit}|{{}}|{size}|{{}}|1000M"
+        waiting = f"{who}|{submit[job]}|{submit[job]}|{{}}|0|{columns.format(0, 0)}||{{}}|None assigned\n"
         if job == n_jobs - 1:
             lines.append(waiting.format("Unknown|Unknown", "PENDING"))
             continue
@@ -126,13 +126,13 @@ def _rows(rows: NDArray[np.void], start_s: NDArray[np.float64], draws: np.random
         was_requeued = kinds[job] < 0.02 and start[job] != submit[job]
         if was_requeued:
             lines.append(
-                f"{who}|{submit[job]}|{submit[job]}|{start[job]}|{start[job]}|0|{asked.format(size, nodes)}|"
+                f"{who}|{submit[job]}|{submit[job]}|{start[job]}|{start[job]}|0|{columns.format(size, nodes)}|"
                 f"cpu={size},node={nodes}|NODE_FAIL|\n"
             )
         again = start[job] if was_requeued else submit[job]
         state = "FAILED" if kinds[job] > 0.95 else "COMPLETED"
         lines.append(
-            f"{who}|{again}|{again}|{start[job]}|{end[job]}|{run[job]}|{asked.format(size, nodes)}|"
+            f"{who}|{again}|{again}|{start[job]}|{end[job]}|{run[job]}|{columns.format(size, nodes)}|"
             f"billing={size},cpu={size},mem=1000M,node={nodes}|{state}|\n"
         )
     return lines

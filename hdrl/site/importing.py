@@ -118,7 +118,7 @@ def import_site(
         If a file cannot be read, no job is left, or the folder cannot be written.
     """
     choices = choices or ImportChoices()
-    progress = progress or _say_nothing
+    progress = progress or _ignore_message
     _check_out(out, force=force)
     found = read_site(dumps, choices, progress)
     progress("writing")
@@ -132,7 +132,7 @@ def _check_left(jobs: JoinedJobs, dump: Dump, path: Path) -> None:
         raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
 
 
-def _say_nothing(text: str) -> None:
+def _ignore_message(text: str) -> None:
     del text
 
 
@@ -377,8 +377,8 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     ignored = ignored_parameters(conf.scheduler) if found.platform.site is not None else []
     if ignored:
         yield f"SchedulerParameters that no simulation follows: {', '.join(ignored)}"
-    if found.log.asked is not None:
-        for reason, n_jobs in found.log.asked.left_out.items():
+    if found.log.requests is not None:
+        for reason, n_jobs in found.log.requests.left_out.items():
             yield f"{n_jobs:,} {reason}"
     lacking = sorted(name for name in used if name not in conf.partitions)
     if lacking:
@@ -398,22 +398,22 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
 
 def _notes_on_waiting(found: SiteImport) -> Iterator[str]:
     """Yield notes on the treatment of jobs that waited for others in simulations."""
-    asked = found.log.asked
+    requests = found.log.requests
     n_after = int(np.count_nonzero(found.jobs.records["after"] >= 0))
     jobs = f"{_many(n_after, 'job')} waited for another"
     if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
-        how = "--replay-dependencies simulates" if asked is not None else "--conf and --replay-dependencies simulate"
+        how = "--replay-dependencies simulates" if requests is not None else "--conf and --replay-dependencies simulate"
         yield (
             f"{jobs}: fields 17 and 18 of the log say so; simulations take the date from which it could start at the "
             f"site instead ({how} the wait)"
         )
-    elif n_after and asked is None:
+    elif n_after and requests is None:
         yield (
             f"{jobs}, which simulations without the rules of a site ignore (--conf names slurm.conf; --set "
             "workload.think_times=true follows fields 17 and 18 of the log)"
         )
-    if asked is not None and asked.n_following:
-        following = _many(asked.n_following, "job")
+    if requests is not None and requests.n_following:
+        following = _many(requests.n_following, "job")
         yield (
             f"simulations submit {following} a think time after the end of another one (fields 17 and 18); waits count "
             "from there"
@@ -470,8 +470,8 @@ def _write_files(found: SiteImport, folder: Path) -> None:
     rules = {} if found.platform.site is None else {"site_rules": SITE}
     write_json(folder / PLATFORM, rules | platform_of(found.conf))
     write_swf(found.log.log, folder / LOG)
-    if found.log.asked is not None and found.log.asked.rows:
-        write_columns(folder / COLUMNS, found.log.asked.rows)
+    if found.log.requests is not None and found.log.requests.rows:
+        write_columns(folder / COLUMNS, found.log.requests.rows)
     write_json(folder / SITE, descriptor(found.conf))
     write_json(folder / NAMES, found.log.names)
     options = {

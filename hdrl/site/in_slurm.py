@@ -46,7 +46,7 @@ def replay_in_slurm(
         raise OptionsError(
             f"{site / LOG}: has {log.n_rows:,} jobs, expected at least {n_jobs + (first or 0):,} (--jobs, --first)"
         )
-    rows, n_before = _with_those_before(log, place, n_jobs)
+    rows, n_before = _with_earlier(log, place, n_jobs)
     part = replace(log, rows=rows, columns=columns_of(log, rows))
     workload = workload_from_swf(part, platform, bandwidth="none")
     message(f"{n_jobs:,} jobs; {n_before:,} that ran or waited when the first of them came fill the machine")
@@ -59,7 +59,7 @@ def replay_in_slurm(
     return found
 
 
-def _with_those_before(log: SwfLog, place: int, n_jobs: int) -> tuple[NDArray[np.void], int]:
+def _with_earlier(log: SwfLog, place: int, n_jobs: int) -> tuple[NDArray[np.void], int]:
     """Return the rows of a window behind those of the jobs that were there when it began, and how many these are."""
     window, before = log.rows[place : place + n_jobs].copy(), log.rows[:place].copy()
     began_s = float(window["submit_s"].min())

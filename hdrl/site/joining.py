@@ -224,8 +224,8 @@ def _complete(jobs: JoinedJobs, dump: Dump) -> None:
         n_early = int(np.count_nonzero(is_early))
         jobs.notes.append(f"started before the date of eligibility: {n_early:,}, which count as eligible at the start")
         found["eligible_s"][is_early] = found["start_s"][is_early]
-    asked = found["cores"] < 1
-    found["cores"][asked] = found["requested_cores"][asked]
+    is_unknown = found["cores"] < 1
+    found["cores"][is_unknown] = found["requested_cores"][is_unknown]
     is_wider = has_started & (found["requested_cores"] > 0) & (found["cores"] > found["requested_cores"])
     if np.any(is_wider):
         n_wider = int(np.count_nonzero(is_wider))

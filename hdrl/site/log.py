@@ -15,9 +15,9 @@ from hdrl.base.errors import OptionsError, ReadError
 from hdrl.batch import SwfLog, unknown_rows
 from hdrl.settings.batch.site_rules.columns import HEADER_KEY, SiteColumns
 from hdrl.settings.batch.site_rules.conf import SiteConf
-from hdrl.site.asked import Asked, asked_of
 from hdrl.site.folder import COLUMNS
 from hdrl.site.joining import JoinedJobs
+from hdrl.site.log_requests import LogRequests, requests_of_log
 from hdrl.site.machine import n_cores
 from hdrl.site.records import UNKNOWN, AttemptState, Dump, Names
 from hdrl.site.submitline import without_numbers
@@ -81,7 +81,7 @@ class SiteLog:
     n_without_limit: int
     n_without_request: int
     notes: tuple[str, ...]  # changes made, a sentence each
-    asked: Asked | None = None  # further requests of jobs to the site; ``None`` where the site says no rules
+    requests: LogRequests | None = None  # further requests of jobs to the site; ``None`` where the site says no rules
 
 
 def log_of(
@@ -157,15 +157,15 @@ def log_of(
     for field in ("queue", "partition"):
         if names[field]:
             header[field.title()] = "\n".join(f"{number} {text}" for number, text in enumerate(names[field]))
-    asked = None
+    requests = None
     if has_rules:
         accounts = dump.names["account"].texts()
         accounts = accounts if key is None else [hashed(key, "account", one) for one in accounts]
-        asked = asked_of(dump, jobs, conf, numbers, first_s, accounts, by_dependencies=by_dependencies)
+        requests = requests_of_log(dump, jobs, conf, numbers, first_s, accounts, by_dependencies=by_dependencies)
     columns = None
-    if asked is not None and asked.rows:
+    if requests is not None and requests.rows:
         header[HEADER_KEY] = COLUMNS
-        columns = SiteColumns(Path(COLUMNS), tuple(enumerate(asked.rows, start=2)))
+        columns = SiteColumns(Path(COLUMNS), tuple(enumerate(requests.rows, start=2)))
     return SiteLog(
         SwfLog(name, rows, header, columns=columns),
         names,
@@ -174,7 +174,7 @@ def log_of(
         n_without_limit,
         int(np.count_nonzero(rows["requested_s"] < 0)),
         tuple(notes),
-        asked,
+        requests,
     )
 
 
@@ -241,7 +241,7 @@ def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) ->
     waiting = np.flatnonzero(records["after"] >= 0)
     if len(waiting) == 0:
         return
-    place_of: Mapping[tuple[int, int], int] = {
+    row_of: Mapping[tuple[int, int], int] = {
         (job, task): place
         for place, (job, task, component) in enumerate(
             zip(*(records[name].tolist() for name in ("job", "task", "component")), strict=True)
@@ -249,7 +249,7 @@ def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) ->
         if component <= 0  # the first stands for a het job
     }
     for place in waiting.tolist():
-        other = place_of.get((int(records["after"][place]), int(records["after_task"][place])))
+        other = row_of.get((int(records["after"][place]), int(records["after_task"][place])))
         if other is not None and other != place:
             rows["preceding_job"][place] = numbers[other]
             think_s = records["think_s"][place]

@@ -61,7 +61,7 @@ def completed(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak == 0:
         raise WorkloadError("the dump holds no job that ran, so no machine can be seen in it")
-    said = None if dump.takes_whole_nodes else _said_size(dump)
+    said = None if dump.takes_whole_nodes else _header_size(dump)
     named = _named_nodes(dump, jobs)
     if named and sum(named.values()) >= peak:
         grouped = [
@@ -81,7 +81,7 @@ def completed(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     return replace(conf, nodes=(Nodes("machine", 1, peak),), notes=(*conf.notes, note))
 
 
-def _said_size(dump: Dump) -> tuple[int, int] | None:
+def _header_size(dump: Dump) -> tuple[int, int] | None:
     """Return nodes and cores of each that the header of a log says."""
     numbers = {}
     for key in ("MaxProcs", "MaxNodes"):

@@ -56,7 +56,7 @@ RECORD_DTYPE = np.dtype(
         ("partition", np.int32),
         ("cluster", np.int32),
         ("node_list", np.int32),
-        ("asks", np.int32),
+        ("requests", np.int32),
         ("work_dir", np.int32),
         ("submit_line", np.int32),
         ("after", np.int64),
@@ -69,9 +69,9 @@ RECORD_DTYPE = np.dtype(
 ``job``, ``task`` and ``component`` are the id: the number of the job, of its task in an array, of its component in a
 het job; ``het`` a number that the components of one het job share, which `joining` gives them; ``number`` the number of
 that row in the accounting; ``n_tasks`` number of waiting tasks of an array in the row. Dates are seconds since 1970 in
-UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`; ``asks`` is the
-text of `submitline.ask_text` for the requests in its submit line; ``submit_line`` the program of that line, see
-`submitline.program_of`. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` the seconds from the
+UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`; ``requests`` is
+the text of `submitline.requests_text` for the requests in its submit line; ``submit_line`` the program of that line,
+see `submitline.program_of`. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` the seconds from the
 end of that one to its submission (field 18 of a log in SWF; NaN where accounting has no such field). NaN and -1:
 unknown.
 """
@@ -79,7 +79,7 @@ unknown.
 SIMILAR_COLUMNS = ("name", "account", "work_dir", "submit_line")
 """Columns whose texts may say which jobs are similar; sites print the last two as WorkDir and SubmitLine."""
 
-NAME_COLUMNS = ("user", "qos", "partition", "cluster", "node_list", "asks", *SIMILAR_COLUMNS)
+NAME_COLUMNS = ("user", "qos", "partition", "cluster", "node_list", "requests", *SIMILAR_COLUMNS)
 """Columns whose numbers stand for texts of `Dump.names`."""
 
 

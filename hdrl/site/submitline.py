@@ -121,13 +121,13 @@ def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
     return found, problems
 
 
-def ask_text(asks: dict[str, str]) -> str:
+def requests_text(requests: dict[str, str]) -> str:
     """Return the requests of a line as one text, empty if it has none."""
-    return "\t".join(f"{name}={value}" for name, value in asks.items())
+    return "\t".join(f"{name}={value}" for name, value in requests.items())
 
 
-def asks_of(text: str) -> dict[str, str]:
-    """Return the requests in a text of `ask_text`, by name."""
+def parse_requests(text: str) -> dict[str, str]:
+    """Return the requests in a text of `requests_text`, by name."""
     return dict(part.partition("=")[::2] for part in text.split("\t") if part)
 
 

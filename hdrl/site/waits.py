@@ -138,7 +138,7 @@ def predict_waits(
     is_part = jobs["het"] >= 0
     het = dict(zip(rows["job_number"][is_part].tolist(), jobs["het"][is_part].tolist(), strict=True))
     if has_rules and len(rows):
-        jobs, rows = _that_fit(jobs, rows, platform, past.titles, left_out, het)
+        jobs, rows = _runnable_jobs(jobs, rows, platform, past.titles, left_out, het)
     run_s = predicted_run_s(past.known, rows, choices.predictor)[1]
     is_running = jobs["state"] == AttemptState.RUNNING
     waiting = np.flatnonzero(~is_running)
@@ -177,7 +177,7 @@ def predict_waits(
     }
 
 
-def _that_fit(
+def _runnable_jobs(
     jobs: Rows,
     rows: Rows,
     platform: Platform,
@@ -197,7 +197,7 @@ def _that_fit(
 
 def _past(
     folder: Path,
-    asked: str,
+    requests: str,
     now_s: float,
     platform: Platform,
     choices: WaitChoices,
@@ -244,7 +244,7 @@ def _past(
     waits = past_waits(known, run_s, platform, choices.policy, header=titles, het=het)
     if len(waits.true_s) < LEAST_PAIRS:
         raise OptionsError(
-            f"{folder / LOG}: waits of {len(waits.true_s):,} jobs before the date of {asked} are known, expected at "
+            f"{folder / LOG}: waits of {len(waits.true_s):,} jobs before the date of {requests} are known, expected at "
             f"least {LEAST_PAIRS}: intervals come from them"
         )
     next_ones = adapted(waits)

@@ -46,18 +46,19 @@ def answer_page(answer: Mapping[str, Any]) -> str:
     MissingExtra
         If Jinja2 is not installed.
     """
-    asked = answer["question"]
+    question = answer["question"]
     findings = Findings(
         f"How many nodes does {answer['site']} need?",
         answer["verdict"],
-        f"Intervals of 95 % over {asked['windows']} windows of {asked['window']:,} jobs; the same for all machines.",
+        f"Intervals of 95 % over {question['windows']} windows of {question['window']:,} jobs; "
+        "the same for all machines.",
         tuple(answer["notes"]),
     )
     facts = [
-        ("machines", f"{len(asked['sizes'])}"),
-        ("policies", f"{len(asked['policies'])}"),
-        ("windows", f"{asked['windows']}"),
-        ("jobs before each", f"{asked['warm_up']:,}"),
+        ("machines", f"{len(question['sizes'])}"),
+        ("policies", f"{len(question['policies'])}"),
+        ("windows", f"{question['windows']}"),
+        ("jobs before each", f"{question['warm_up']:,}"),
     ]
     summary, *classes = _tables(answer)
     packed = Packed(())

@@ -103,7 +103,7 @@ def needs_accounting(rules: SiteRules | None) -> bool:
     return has_weights or rules.preemption.by == PreemptBy.QOS or len(rules.qos) > 0 or len(rules.accounts) > 0
 
 
-def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
+def accounting_of(rules: SiteRules, site_requests: SiteJobs) -> Accounting:
     """Return the contents of a database for the jobs of a site.
 
     One user submits all jobs. So each user of an account is an account below it, which has that one user.
@@ -113,7 +113,7 @@ def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
     SimulationError
         If Slurm would do something else than requested; the message names it.
     """
-    for problem in _refused(rules, asked):
+    for problem in _refused(rules, site_requests):
         raise SimulationError(f"simulator 'slurm' takes no {problem}")
     parents = [
         (
@@ -127,7 +127,7 @@ def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
     while len(accounts) < len(parents):
         known = {name for name, _, _ in accounts}
         accounts += [one for one in parents if one[0] not in known and one[1] in known]
-    jobs = asked.jobs
+    jobs = site_requests.jobs
     pairs = zip(jobs["account"].tolist(), jobs["user"].tolist(), strict=True)
     leaves = [_leaf(rules, account, user) for account, user in pairs]
     accounts += [(name, parent, ("fairshare=1",)) for name, parent in sorted(set(leaves))]
@@ -142,9 +142,9 @@ def _leaf(rules: SiteRules, account: int, user: int) -> tuple[str, str]:
     return (f"{rules.account_names[account]}_{own}", rules.account_names[account]) if account >= 0 else (own, "root")
 
 
-def _refused(rules: SiteRules, asked: SiteJobs) -> list[str]:
+def _refused(rules: SiteRules, site_requests: SiteJobs) -> list[str]:
     """Return the requests and limits that Slurm would not follow as a simulation does."""
-    jobs, found = asked.jobs, []
+    jobs, found = site_requests.jobs, []
     for what, names in (("account", rules.account_names), ("QOS", rules.qos_names)):
         found += [
             f"{what} {name!r}, expected small letters, digits and _ (at most 40)"

@@ -437,7 +437,7 @@ class SlurmCluster(Closing):
     def _check(self, last_s: float) -> None:
         assert self._process is not None  # noqa: S101 - started before
         if self._process.poll() is not None:
-            raise SimulationError(f"Slurm: {self._process.how_it_ended()}; {self._process.last_words()}")
+            raise SimulationError(f"Slurm: {self._process.describe_exit()}; {self._process.log_tail()}")
         if time.monotonic() - last_s > self._settings.timeout_s + _GRACE_S:
             raise SimulationError(
                 f"Slurm has not answered for {self._settings.timeout_s:g} s (slurm.timeout_s){self._last_error()}"

@@ -122,7 +122,7 @@ class RecordedRun:
     eligible_s, start_s
         Dates since which each job could start, and at which it did for the last time, in seconds, shape ``(n_jobs,)``;
         NaN of a job that never did. All dates are in the clock of the workload.
-    asked
+    job_requests
         ``jobs.json`` without what is different in each run: a line per submission.
     conf
         ``slurm.conf`` without what is different in each run.
@@ -136,13 +136,13 @@ class RecordedRun:
     t0_s: float
     eligible_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
-    asked: tuple[str, ...]
+    job_requests: tuple[str, ...]
     conf: str
     policy: str
 
     def is_repeated_by(self, other: RecordedRun) -> bool:
         """Return whether another run is of the same jobs on the same machine with the same configuration."""
-        first, second = ((one.platform.n_cores, one.conf, one.asked, one.policy) for one in (self, other))
+        first, second = ((one.platform.n_cores, one.conf, one.job_requests, one.policy) for one in (self, other))
         return first == second and len(self.start_s) == len(other.start_s)
 
     def start_s_of(self, other: RecordedRun) -> NDArray[np.float64]:
@@ -205,7 +205,7 @@ def read_run(folder: Path) -> RecordedRun:
         t0_s=found.t0 - began_s,
         eligible_s=eligible_s[order],
         start_s=start_s[order],
-        asked=tuple(job.model_dump_json(exclude={"id"}) for job in found.jobs),
+        job_requests=tuple(job.model_dump_json(exclude={"id"}) for job in found.jobs),
         conf=_lasting(read_text(_file(folder, "slurm.conf"))),
         policy=found.policy,
     )
@@ -357,8 +357,8 @@ def _log(
     rows["user"] = 1  # who submitted all of them
     rows["queue"] = queues
     eligible_s, start_s = np.array(dates).T
-    asks = SiteColumns(path, tuple(cells))
-    return SwfLog(path.parent.name, rows, header, columns=asks), eligible_s, start_s
+    site_columns = SiteColumns(path, tuple(cells))
+    return SwfLog(path.parent.name, rows, header, columns=site_columns), eligible_s, start_s
 
 
 def _tasks(ended: Path, job: _Job, by_key: Mapping[tuple[int, int], Completion]) -> list[Completion]:

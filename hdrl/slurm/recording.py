@@ -82,8 +82,8 @@ def write_run(
         }
         row = {name: value for name, value in row.items() if value}
         row |= {"het": entry_of[job.first]} if job.first is not None else {}
-        asked = {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min}
-        rows.append(asked | row)
+        request = {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min}
+        rows.append(request | row)
     run = {"t0": outcome.epoch_s, "late_s": outcome.late_s, "end_s": outcome.end_s, "version": outcome.version}
     write_json(folder / JOBS, {**about, **run, "jobs": rows})
 

@@ -116,7 +116,9 @@ class PlannedCommand:
         return self.at_s if self.span_s is None or self.span_s[1] >= _LONGEST_S else self.span_s[1]
 
 
-def requests_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: NDArray[np.int64]) -> list[JobRequests]:
+def requests_of(
+    rules: SiteRules, site_requests: SiteJobs, workload: Workload, order: NDArray[np.int64]
+) -> list[JobRequests]:
     """Return the requests of each job, in the order of submission.
 
     Parameters
@@ -129,11 +131,11 @@ def requests_of(rules: SiteRules, asked: SiteJobs, workload: Workload, order: ND
     UnsupportedBySlurm
         If sbatch takes no such request.
     """
-    jobs, place = asked.jobs[order], np.empty(len(order), np.int64)
+    jobs, place = site_requests.jobs[order], np.empty(len(order), np.int64)
     submit_s = workload.jobs["submit_s"][order]
     place[order] = np.arange(len(order))
     after: list[list[Dependency]] = [[] for _ in range(len(order))]
-    for job, on, kind, delay_s in asked.dependencies.tolist():
+    for job, on, kind, delay_s in site_requests.dependencies.tolist():
         after[place[job]].append((DependencyKind(kind), int(place[on]), math.ceil(delay_s / 60)))
     _check_dependencies(after)
     names = _names(after)
@@ -222,7 +224,7 @@ def _first_tasks(
     UnsupportedBySlurm
         If tasks of one array ask for different things, as sbatch takes one request for all.
     """
-    asks = [*(name for name in jobs.dtype.names or () if name != "cancelled_s")]
+    compared = [*(name for name in jobs.dtype.names or () if name != "cancelled_s")]
     wants = ["submit_s", "cores", "requested_time_s", "walltime_s", "memory_mib"]
     first: dict[int, int] = {}
     found: list[int | None] = []
@@ -232,7 +234,7 @@ def _first_tasks(
             continue
         one = first.setdefault(int(job["array"]), number)
         same_wants = all(of_workload[name][number] == of_workload[name][one] for name in wants)
-        if not same_wants or job[asks] != jobs[asks][one] or after[number] != after[one]:
+        if not same_wants or job[compared] != jobs[compared][one] or after[number] != after[one]:
             raise UnsupportedBySlurm("arrays whose tasks ask for different things or come at different dates")
         if np.isfinite(job["cancelled_s"]) or any(kind == DependencyKind.SINGLETON for kind, _, _ in after[number]):
             raise UnsupportedBySlurm("arrays of which tasks are cancelled, or with singleton")
@@ -242,7 +244,7 @@ def _first_tasks(
 
 def events_of(
     rules: SiteRules,
-    asked: SiteJobs,
+    site_requests: SiteJobs,
     machine: SlurmMachine,
     workload: Workload,
     order: NDArray[np.int64],
@@ -262,7 +264,7 @@ def events_of(
     """
     found = []
     for number, (start_s, end_s) in enumerate(rules.reservations.tolist()):
-        begin_s, over_s = max(start_s - asked.origin_s, 0.0), min(end_s - asked.origin_s, _LONGEST_S)
+        begin_s, over_s = max(start_s - site_requests.origin_s, 0.0), min(end_s - site_requests.origin_s, _LONGEST_S)
         nodes = tuple(one.name for one in machine.nodes if rules.reservation_nodes[number, one.like])
         if over_s > begin_s and nodes:
             words = (
@@ -271,8 +273,8 @@ def events_of(
                 *(f"user={user}", "flags=maint,ignore_jobs"),
             )
             found.append(PlannedCommand(0.0, "reservation", words, nodes=nodes, span_s=(begin_s, over_s)))
-    found += _outages(rules, asked.origin_s, machine)
-    jobs, submit_s = asked.jobs[order], workload.jobs["submit_s"][order]
+    found += _outages(rules, site_requests.origin_s, machine)
+    jobs, submit_s = site_requests.jobs[order], workload.jobs["submit_s"][order]
     for number, job in enumerate(jobs):
         until_s, at_s = float(job["held_until_s"]), float(submit_s[number])
         if until_s > at_s and requests[number].first in (None, number):  # sbatch submits an array once

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 _IN_MINUTES = ("bf_window_s",)
 
 
-def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
+def check_rules(rules: SiteRules | None, site_requests: SiteJobs | None) -> None:
     """Refuse what is not passed on to Slurm.
 
     Raises
@@ -45,13 +45,13 @@ def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
         If a site or its jobs have such a thing.
     """
     found = [] if rules is None else list(_of_machine(rules))
-    if asked is not None:
-        plain = undemanding_jobs(len(asked.jobs))
-        differs = {name: asked.jobs[name] != plain[name] for name in (*_NOT_PASSED_ON, *_ALONE)}
+    if site_requests is not None:
+        plain = undemanding_jobs(len(site_requests.jobs))
+        differs = {name: site_requests.jobs[name] != plain[name] for name in (*_NOT_PASSED_ON, *_ALONE)}
         found += [f"jobs that ask for {name}" for name in _NOT_PASSED_ON if np.any(differs[name])]
-        is_part = components_of(asked.jobs["het_group"])[0] >= 0
+        is_part = components_of(site_requests.jobs["het_group"])[0] >= 0
         has_request = np.logical_or.reduce([differs[name] for name in _ALONE])
-        has_request[asked.dependencies["job"]] = has_request[asked.dependencies["on"]] = True
+        has_request[site_requests.dependencies["job"]] = has_request[site_requests.dependencies["on"]] = True
         found += ["het jobs with dates, holds, cancellations or dependencies"] if np.any(is_part & has_request) else []
     if found:
         raise UnsupportedBySlurm(found[0])
@@ -64,7 +64,7 @@ def _of_machine(rules: SiteRules) -> Iterator[str]:
         yield from (f"{what} {quoted(name)}, expected one word" for name in names if not _NAME.fullmatch(name))
 
 
-def check_nodes(rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, n_nodes: int) -> None:
+def check_nodes(rules: SiteRules, site_requests: SiteJobs, machine: SlurmMachine, n_nodes: int) -> None:
     """Refuse rules that count nodes where nodes of the platform are put together.
 
     Parameters
@@ -79,7 +79,7 @@ def check_nodes(rules: SiteRules, asked: SiteJobs, machine: SlurmMachine, n_node
     """
     if len(machine.nodes) == n_nodes:
         return
-    partitions, jobs = rules.partitions, asked.jobs
+    partitions, jobs = rules.partitions, site_requests.jobs
     has_limits = np.any(partitions["min_nodes"] > 1) or np.any(partitions["max_nodes"] != UNLIMITED)
     is_whole = np.any(partitions["is_exclusive"] != 0) or np.any(jobs["is_exclusive"] != 0)
     if has_limits or is_whole or np.any(jobs["nodes"] != UNLIMITED):

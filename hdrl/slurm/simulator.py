@@ -108,12 +108,14 @@ class SlurmSimulator:
         self._requests: Sequence[JobRequests] = [NO_REQUESTS] * workload.n_jobs
         self._events: Sequence[PlannedCommand] = ()
         if rules is not None:
-            asked = plain_jobs(workload) if workload.site is None else workload.site
-            check_nodes(rules, asked, self._machine, platform.n_nodes)
+            site_requests = plain_jobs(workload) if workload.site is None else workload.site
+            check_nodes(rules, site_requests, self._machine, platform.n_nodes)
             self._partitions = partition_lines(rules, self._machine)
             self._of_nodes = node_words(rules, self._machine)
-            self._requests = requests_of(rules, asked, workload, self._order)
-            self._events = events_of(rules, asked, self._machine, workload, self._order, self._requests, user_name())
+            self._requests = requests_of(rules, site_requests, workload, self._order)
+            self._events = events_of(
+                rules, site_requests, self._machine, workload, self._order, self._requests, user_name()
+            )
         self._requeues = rules is not None and _requeues(rules)
         self._kills = _kills(workload)
         self._submissions = self._submitted()
@@ -230,9 +232,9 @@ class SlurmSimulator:
         wanted: list[tuple[tuple[str, ...], int]] = [((), 0)] * len(jobs)
         firsts: Sequence[int | None] = [None] * len(jobs)
         if rules is not None and site is not None:
-            asked = site.jobs[self._order]
-            wanted = [(partitions_of(rules, int(one["partitions"])), int(one["nice"])) for one in asked]
-            firsts = _firsts(asked["het_group"], run_s[self._order])
+            site_requests = site.jobs[self._order]
+            wanted = [(partitions_of(rules, int(one["partitions"])), int(one["nice"])) for one in site_requests]
+            firsts = _firsts(site_requests["het_group"], run_s[self._order])
         of_user = [("" if self._deployed is None else account_of(int(job["user"])), "") for job in jobs]
         if self._accounting is not None:
             of_user = [self._accounting.submitted_by[job] for job in self._order.tolist()]

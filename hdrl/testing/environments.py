@@ -111,11 +111,11 @@ class _Checker:
                 if info["action_mask"][0, action]:
                     other.step(np.array([action]))
                 else:
-                    self._refuses(other, action, step)
+                    self._check_refusal(other, action, step)
             _require(_equal(env.state_dict(), before), f"step {step}: another environment's steps changed this one")
             info = self._go_on(env, legal_actions(info["action_mask"], rng))
 
-    def _refuses(self, env: NativeVectorEnv, action: int, step: int) -> None:
+    def _check_refusal(self, env: NativeVectorEnv, action: int, step: int) -> None:
         before = env.state_dict()
         try:
             env.step(np.array([action]))

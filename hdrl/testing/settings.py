@@ -70,16 +70,16 @@ def setting_checks(
     workload
         A load of at least ``n_items`` items, as its sweeps name it.
     """
-    asked = _Asked(setting, platform, workload, n_items, offered_load)
+    subject = _Subject(setting, platform, workload, n_items, offered_load)
     checks: list[tuple[str, Callable[[], None]]] = [
-        (check.__name__.removeprefix("_check_").replace("_", " "), partial(check, asked))
+        (check.__name__.removeprefix("_check_").replace("_", " "), partial(check, subject))
         for check in (_check_names, _check_groups, _check_additions, _check_metrics, _check_machine, _check_load)
     ]
     if isinstance(setting.inputs, LoadGenerator):
-        checks.append(("generated load", partial(_check_generated, asked, setting.inputs)))
+        checks.append(("generated load", partial(_check_generated, subject, setting.inputs)))
     if isinstance(setting.inputs, Cautions):
-        checks.append(("cautions", partial(_check_cautions, asked, setting.inputs)))
-    checks.append(("warm-up", partial(_check_warm_up, asked)))
+        checks.append(("cautions", partial(_check_cautions, subject, setting.inputs)))
+    checks.append(("warm-up", partial(_check_warm_up, subject)))
     for policy in _some_policies(setting):
         for what, check in (
             ("simulation of", _check_simulation),
@@ -88,15 +88,15 @@ def setting_checks(
             ("part of", _check_part),
             ("files of", _check_files),
         ):
-            checks.append((f"{what} {policy}", partial(check, asked, policy)))
+            checks.append((f"{what} {policy}", partial(check, subject, policy)))
     for name, spec in setting.environments.items():
-        checks.append((f"goal of {name}", partial(_check_goal, asked, spec)))
+        checks.append((f"goal of {name}", partial(_check_goal, subject, spec)))
         check_player = _check_index if isinstance(spec, Indexed) else _check_player
-        checks.append((f"player of {name}", partial(check_player, asked, spec)))
+        checks.append((f"player of {name}", partial(check_player, subject, spec)))
         if isinstance(spec, Fingerprints):
-            checks.append((f"marks of {name}", partial(_check_marks, asked, spec)))
+            checks.append((f"marks of {name}", partial(_check_fingerprints, subject, spec)))
         if isinstance(spec, Configured):
-            checks.append((f"configurations of {name}", partial(_check_configurations, asked, spec)))
+            checks.append((f"configurations of {name}", partial(_check_configurations, subject, spec)))
     return [SettingCheck(name, check) for name, check in checks]
 
 
@@ -124,7 +124,7 @@ def parametrize_with_checks(
 
 
 @dataclass
-class _Asked:
+class _Subject:
     """A setting, and what is simulated of it, made when it is first needed."""
 
     setting: Setting
@@ -184,16 +184,19 @@ def _some_policies(setting: Setting) -> list[str]:
 # ------------------------------------------------------------------ policies and metrics
 
 
-def _check_names(asked: _Asked) -> None:
-    policies = asked.setting.policies
+def _check_names(subject: _Subject) -> None:
+    policies = subject.setting.policies
     for name in policies.names():
         _require(policies.read(name) == name, f"policies.read({name!r}) gives another name")
-        _require(isinstance(policies.knows_too_much(name), bool), f"policies.knows_too_much({name!r}) is no bool")
-    _require(not _is_read(asked, "no such policy"), "policies.read takes a policy that does not exist")
+        _require(
+            isinstance(policies.uses_hidden_information(name), bool),
+            f"policies.uses_hidden_information({name!r}) is no bool",
+        )
+    _require(not _is_read(subject, "no such policy"), "policies.read takes a policy that does not exist")
 
 
-def _check_groups(asked: _Asked) -> None:
-    policies = asked.setting.policies
+def _check_groups(subject: _Subject) -> None:
+    policies = subject.setting.policies
     _require("heuristics" in policies.groups(), "policies.groups() has no 'heuristics'")
     for group, names in policies.groups().items():
         _require(names, f"the group {group!r} is empty")
@@ -201,25 +204,25 @@ def _check_groups(asked: _Asked) -> None:
             _require(policies.read(name) == name, f"the group {group!r} has a policy that is not today's: {name!r}")
 
 
-def _check_additions(asked: _Asked) -> None:
-    policies = asked.setting.policies
+def _check_additions(subject: _Subject) -> None:
+    policies = subject.setting.policies
     for addition in policies.suffixes():
         _require(
-            any(_is_read(asked, f"{name}{addition}") for name in policies.names()),
+            any(_is_read(subject, f"{name}{addition}") for name in policies.names()),
             f"policies.suffixes() has {addition!r}, which may follow the name of no policy",
         )
 
 
-def _is_read(asked: _Asked, name: str) -> bool:
+def _is_read(subject: _Subject, name: str) -> bool:
     try:
-        asked.setting.policies.read(name)
+        subject.setting.policies.read(name)
     except HdrlError:
         return False
     return True
 
 
-def _check_metrics(asked: _Asked) -> None:
-    measures = asked.setting.measures
+def _check_metrics(subject: _Subject) -> None:
+    measures = subject.setting.measures
     _require(measures.compared, "measures.compared is empty: no metric decides")
     _require("n_jobs" in measures.metrics, "measures.metrics has no n_jobs: how many items a simulation had")
 
@@ -227,15 +230,15 @@ def _check_metrics(asked: _Asked) -> None:
 # ------------------------------------------------------------------ inputs
 
 
-def _check_machine(asked: _Asked) -> None:
-    machine = asked.machine
+def _check_machine(subject: _Subject) -> None:
+    machine = subject.machine
     _require(machine.n_units == sum(machine.unit_kinds.values()), "unit_kinds do not add up to n_units")
     _require(machine.facts().get("name") == machine.name, "machine.facts() has no name")
     _require(len(machine.sha256()) == 64, "the SHA-256 of a machine has 64 digits")
 
 
-def _check_load(asked: _Asked) -> None:
-    load = asked.load
+def _check_load(subject: _Subject) -> None:
+    load = subject.load
     _require(len(load.sha256()) == 64, "the SHA-256 of a load has 64 digits")
     _require(load.window(0, load.n_items).sha256() == load.window(0, load.n_items).sha256(), "window is not repeatable")
     _require(load.window(1, 2).n_items == 2, "window(1, 2) does not hold two items")
@@ -247,37 +250,39 @@ def _check_load(asked: _Asked) -> None:
         raise AssertionError(f"window({start}, {n_items}) of {load.n_items} items is not refused")
 
 
-def _check_generated(asked: _Asked, inputs: LoadGenerator) -> None:
+def _check_generated(subject: _Subject, inputs: LoadGenerator) -> None:
     def generate(seed: int) -> Load:
-        return inputs.generate(asked.sweep, asked.machine, asked.n_items, offered_load=asked.offered_load, seed=seed)
+        return inputs.generate(
+            subject.sweep, subject.machine, subject.n_items, offered_load=subject.offered_load, seed=seed
+        )
 
     generated = generate(1)
-    _require(generated.n_items == asked.n_items, "generate made another number of items")
+    _require(generated.n_items == subject.n_items, "generate made another number of items")
     _require(generated.sha256() == generate(1).sha256(), "generate makes another load of the same seed")
-    offered = asked.setting.inputs.offered_load(asked.machine, generated)
+    offered = subject.setting.inputs.offered_load(subject.machine, generated)
     _require(offered is not None and offered > 0, "a generated load has no offered load")
 
 
-def _check_cautions(asked: _Asked, inputs: Cautions) -> None:
-    loads = [asked.load]
-    unknown = set(inputs.exact_estimates(asked.sweep, loads)) - {asked.load.name}
+def _check_cautions(subject: _Subject, inputs: Cautions) -> None:
+    loads = [subject.load]
+    unknown = set(inputs.exact_estimates(subject.sweep, loads)) - {subject.load.name}
     _require(not unknown, f"exact_estimates names {sorted(unknown)}, which are no loads")
-    for kind, sentence in inputs.cautions(asked.sweep, asked.machine, loads):
+    for kind, sentence in inputs.cautions(subject.sweep, subject.machine, loads):
         _require(kind and sentence and "\n" not in sentence, f"the caution {kind!r} is no line")
 
 
 # ------------------------------------------------------------------ simulator, measures, view
 
 
-def _check_warm_up(asked: _Asked) -> None:
+def _check_warm_up(subject: _Subject) -> None:
     def note(message: str) -> None:
         _require(message and "\n" not in message, "a message before something takes long is no line")
 
-    asked.setting.simulator.warm_up([asked.setting.policies.default_baseline], note)
+    subject.setting.simulator.warm_up([subject.setting.policies.default_baseline], note)
 
 
-def _check_simulation(asked: _Asked, policy: str) -> None:
-    trace, load = asked.trace(policy), asked.load
+def _check_simulation(subject: _Subject, policy: str) -> None:
+    trace, load = subject.trace(policy), subject.load
     tasks, stays = trace.tasks, trace.stays
     _require(len(tasks) == load.n_items, "tasks are not the items of the load")
     started = tasks["start_s"] >= 0
@@ -290,41 +295,41 @@ def _check_simulation(asked: _Asked, policy: str) -> None:
     last = stays["first_unit"] + stays["n_units"]
     _require(np.all(last <= len(trace.stay_units)), "a stay on units that are not in stay_units")
     if len(trace.stay_units):
-        _require(0 <= trace.stay_units.min() <= trace.stay_units.max() < asked.machine.n_units, "no such unit")
+        _require(0 <= trace.stay_units.min() <= trace.stay_units.max() < subject.machine.n_units, "no such unit")
     for name, signal in trace.signals.items():
         _require(np.all(np.diff(signal.time_s) >= 0), f"the dates of {name} go back")
         _require(len(signal.time_s) == len(signal.value), f"{name} has dates without values")
 
 
-def _check_repetition(asked: _Asked, policy: str) -> None:
-    tasks = asked.trace(policy).tasks.tobytes()
-    _require(asked.simulated(policy, seed=3).tasks.tobytes() == tasks, "the same seed gives other tasks")
-    if not asked.setting.policies.draws(policy):
+def _check_repetition(subject: _Subject, policy: str) -> None:
+    tasks = subject.trace(policy).tasks.tobytes()
+    _require(subject.simulated(policy, seed=3).tasks.tobytes() == tasks, "the same seed gives other tasks")
+    if not subject.setting.policies.draws(policy):
         _require(
-            asked.simulated(policy, seed=4).tasks.tobytes() == tasks,
+            subject.simulated(policy, seed=4).tasks.tobytes() == tasks,
             f"policies.draws({policy!r}) is False, but another seed gives other tasks",
         )
 
 
-def _check_measures(asked: _Asked, policy: str) -> None:
-    measures = asked.setting.measures
-    numbers = measures.measure(asked.trace(policy))
-    _require(numbers["n_jobs"] == asked.load.n_items, "n_jobs is not the number of items")
+def _check_measures(subject: _Subject, policy: str) -> None:
+    measures = subject.setting.measures
+    numbers = measures.measure(subject.trace(policy))
+    _require(numbers["n_jobs"] == subject.load.n_items, "n_jobs is not the number of items")
     _require(not math.isnan(numbers[measures.compared[0]]), f"{measures.compared[0]} is NaN")
 
 
-def _check_part(asked: _Asked, policy: str) -> None:
-    n_items = asked.load.n_items - 8
-    fewer = asked.setting.measures.measure(asked.trace(policy).part(5, n_items))
+def _check_part(subject: _Subject, policy: str) -> None:
+    n_items = subject.load.n_items - 8
+    fewer = subject.setting.measures.measure(subject.trace(policy).part(5, n_items))
     _require(fewer["n_jobs"] == n_items, "part of a Trace leaves another number of items")
 
 
-def _check_files(asked: _Asked, policy: str) -> None:
-    files = asked.setting.view.files
+def _check_files(subject: _Subject, policy: str) -> None:
+    files = subject.setting.view.files
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         for file in files:
-            file.write(asked.trace(policy), folder)
+            file.write(subject.trace(policy), folder)
         promised = {name for file in files for name in file.names}
         made = {path.name for path in folder.iterdir()}
         promised -= {name for file in files if file.is_of_few for name in file.names} - made
@@ -334,15 +339,15 @@ def _check_files(asked: _Asked, policy: str) -> None:
 # ------------------------------------------------------------------ environments
 
 
-def _check_goal(asked: _Asked, spec: EnvironmentSpec) -> None:
+def _check_goal(subject: _Subject, spec: EnvironmentSpec) -> None:
     metric, sign = spec.objective({})
-    _require(metric in asked.setting.measures.metrics or metric == "return", f"its goal {metric!r} is no metric")
+    _require(metric in subject.setting.measures.metrics or metric == "return", f"its goal {metric!r} is no metric")
     _require(sign in (-1, 1), "the sign of its goal is neither 1 nor -1")
 
 
-def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
-    machine, load = asked.machine, asked.load
-    if spec.refuses(machine, load, {}) is not None or spec.unplayable({}) is not None:
+def _check_player(subject: _Subject, spec: EnvironmentSpec) -> None:
+    machine, load = subject.machine, subject.load
+    if spec.unsupported_reason(machine, load, {}) is not None or spec.unplayable_reason({}) is not None:
         return
     env = spec.player(machine, load, {})
     observation, info = env.reset(seed=1)
@@ -358,9 +363,9 @@ def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
     env.close()
 
 
-def _check_index(asked: _Asked, spec: Any) -> None:
+def _check_index(subject: _Subject, spec: Any) -> None:
     """Check that weights are judged as they are played, and that the last of several candidates is, too."""
-    machine, load, index = asked.machine, asked.load, spec.index({})
+    machine, load, index = subject.machine, subject.load, spec.index({})
     n = len(index.names)
     _require(len(set(index.names)) == n and index.start.shape == (n,), "names and first weights do not fit")
     _require(index.sigma > 0, "its sigma is not above 0")
@@ -377,17 +382,17 @@ def _check_index(asked: _Asked, spec: Any) -> None:
     env.close()
 
 
-def _check_marks(asked: _Asked, spec: Fingerprints) -> None:
-    machine, load = asked.machine, asked.load
+def _check_fingerprints(subject: _Subject, spec: Fingerprints) -> None:
+    machine, load = subject.machine, subject.load
     whole = spec.item_fingerprints(machine, load)
     _require(whole.shape == (load.n_items,) and whole.dtype == np.int64, "its marks are not one int64 an item")
     part = spec.item_fingerprints(machine, load.window(1, load.n_items - 1))
     _require(np.array_equal(part, whole[1:]), "marks of a window differ from those before")
 
 
-def _check_configurations(asked: _Asked, spec: Configured) -> None:
-    begins = list(spec.configurations(asked.load))
+def _check_configurations(subject: _Subject, spec: Configured) -> None:
+    begins = list(spec.configurations(subject.load))
     _require(begins[:1] == [0] and begins == sorted(set(begins)), "configurations do not begin at 0, one after another")
     _require(
-        len(spec.configuration_coordinates(asked.load)) == len(begins), "points are not one for each configuration"
+        len(spec.configuration_coordinates(subject.load)) == len(begins), "points are not one for each configuration"
     )

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
 from hdrl.base.errors import LearningError, OptionsError, UnknownName  # noqa: E402
 from hdrl.learn import Iteration, Trainer, evaluate  # noqa: E402
-from hdrl.learn.threads import helped_by  # noqa: E402
+from hdrl.learn.threads import use_helper_threads  # noqa: E402
 from hdrl.testing.toys import BanditEnvs, ConstantEnvs, IdentityEnvs, ShortestRowEnvs, ToyEnvs  # noqa: E402
 
 REPLAY = {"warm_up": 64, "batch_size": 32, "updates_per_iteration": 16}
@@ -265,7 +265,7 @@ def test_actor_and_critic_of_ppo_learn_apart_as_they_do_together(settings: dict)
         assert agent.network.is_parted
         agent.network.is_parted = is_parted
         told: list[Iteration] = []
-        with helped_by(n_helpers):
+        with use_helper_threads(n_helpers):
             Trainer(agent, envs, seed=1, n_threads=1).run(3, on_iteration=told.append)
         found.append(([one.losses for one in told], [one.tolist() for one in agent.network.parameters()]))
     assert ("target_kl" in settings) == any(losses["n_epochs"] < 6 for losses in found[0][0])

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
-from hdrl.bench.cell import ask_cell, known_sockets
+from hdrl.bench.cell import known_sockets, run_cell
 from hdrl.launcher.main import cli
 from tests.bench.processes import running
 
@@ -32,11 +32,11 @@ exec "$@"
 
 ASKING = """
 import json, sys
-from hdrl.bench.cell import ask_cell
-print(json.dumps(ask_cell(json.loads(sys.argv[1]), seconds=int(sys.argv[2]))))
+from hdrl.bench.cell import run_cell
+print(json.dumps(run_cell(json.loads(sys.argv[1]), seconds=int(sys.argv[2]))))
 """
 
-Asking = Callable[..., dict[str, Any]]
+PredictorAdapter = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def asked(made: Path, tmp_path: Path) -> Asking:
+def asked(made: Path, tmp_path: Path) -> PredictorAdapter:
     folder = Path(shutil.copytree(made, tmp_path / "result"))
 
     def ask(body: str, *, seconds: int = 60) -> dict[str, Any]:
         (folder / "entry" / "mine.py").write_text(body + POLICY)
-        return ask_cell({"folder": str(folder), "task": TASK, "windows": [0]}, seconds=seconds)
+        return run_cell({"folder": str(folder), "task": TASK, "windows": [0]}, seconds=seconds)
 
     return ask
 
@@ -70,13 +70,13 @@ def asked(made: Path, tmp_path: Path) -> Asking:
         ("raise ValueError('no')", "mine.py:1: ValueError: no"),
     ],
 )
-def test_how_a_process_has_ended_is_said(asked: Asking, body: str, said: str) -> None:
+def test_how_a_process_has_ended_is_said(asked: PredictorAdapter, body: str, said: str) -> None:
     answer = asked(body)
     assert said in answer["problem"]
     assert answer["rows"] == []
 
 
-def test_what_a_policy_prints_is_no_answer(asked: Asking) -> None:
+def test_what_a_policy_prints_is_no_answer(asked: PredictorAdapter) -> None:
     answer = asked("import atexit, sys; print('{}'); print('[]', file=sys.stderr); atexit.register(print, 'late')")
     assert answer["problem"] == ""
     assert len(answer["rows"]) == 2
@@ -86,7 +86,7 @@ def of_daemon(seconds: str) -> str:
     return f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}'], start_new_session=True)\ntime.sleep(60)"
 
 
-def test_what_leaves_the_session_does_not_outlive_the_time(asked: Asking) -> None:
+def test_what_leaves_the_session_does_not_outlive_the_time(asked: PredictorAdapter) -> None:
     seconds = f"97{os.getpid()}"
     began_s = time.monotonic()
     assert asked(of_daemon(seconds), seconds=3)["problem"] == "it took longer than 6 s"
@@ -133,7 +133,7 @@ if others:
 """
 
 
-def test_sockets_and_other_processes_are_out_of_sight(asked: Asking, tmp_path: Path) -> None:
+def test_sockets_and_other_processes_are_out_of_sight(asked: PredictorAdapter, tmp_path: Path) -> None:
     path, abstract = str(tmp_path / "a socket"), f"\0hdrl-{os.getpid()}"
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]

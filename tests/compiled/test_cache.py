@@ -105,7 +105,7 @@ def test_where_nothing_can_be_written_it_says_so_and_cleans_up(tmp_path: Path):
 
 @pytest.fixture
 def warned(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    cache._why_unsafe.cache_clear()
+    cache._unsafe_reason.cache_clear()
     caplog.set_level(logging.WARNING)
     return caplog
 
@@ -129,7 +129,7 @@ def test_no_code_comes_from_where_everybody_writes(
     planted = cache_folder("hdrl-test", [])
     (planted / "planted.code").write_text("evil")
     parent.chmod(mode)
-    cache._why_unsafe.cache_clear()
+    cache._unsafe_reason.cache_clear()
     folders = {cache_folder("hdrl-test", []), cache_folder("hdrl-other", [])}
     assert not [one for one in folders if tmp_path in one.parents]
     assert all(one.stat().st_mode & 0o777 == 0o700 and not list(one.iterdir()) for one in folders)
@@ -147,10 +147,10 @@ def test_every_folder_above_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder = cache_folder("hdrl-test", [])
     assert folder.parent == tmp_path / "a" / "b" / "c"
     folder.parents[above].chmod(0o777)
-    cache._why_unsafe.cache_clear()
+    cache._unsafe_reason.cache_clear()
     assert tmp_path not in cache_folder("hdrl-test", []).parents
     folder.parents[above].chmod(0o1777)  # like /tmp: all may put files there, nobody may replace those of others
-    cache._why_unsafe.cache_clear()
+    cache._unsafe_reason.cache_clear()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a" / "b" / "c"))
     assert cache_folder("hdrl-test", []) == folder
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.base.errors import HdrlError, OptionsError
-from hdrl.distributed import WorkerDied, check_place, default_workers, processes, run_tasks
+from hdrl.distributed import WorkerDied, check_executor, default_workers, processes, run_tasks
 from hdrl.distributed.attempts import TaskFailed
 
 TASKS = list(range(8))
@@ -109,9 +109,9 @@ def test_unknown_places_are_refused(on: str):
 
 
 def test_places():
-    assert check_place("local") is None
-    assert check_place("ray") is None
-    assert check_place("ray:ray://head:10001") == "ray://head:10001"
+    assert check_executor("local") is None
+    assert check_executor("ray") is None
+    assert check_executor("ray:ray://head:10001") == "ray://head:10001"
     with pytest.raises(OptionsError, match="n_workers is 0"):
         run_tasks(str, [1], n_workers=0)
 

@@ -58,27 +58,27 @@ def sweep(log: Path, **changes):
 
 def test_the_best_with_the_same_predictions_is_an_opponent_too(log: Path, tmp_path: Path):
     result = run_comparison(sweep(log), out=tmp_path / "out", n_workers=1)
-    (rival,) = result.rivals
-    assert "@geo" in rival.name
-    assert rival.group == "heuristics@geo"
-    assert {row.candidate for row in rival.rows} <= {"sjf+easy@geo"}
+    (peer,) = result.peer_baselines
+    assert "@geo" in peer.name
+    assert peer.group == "heuristics@geo"
+    assert {row.candidate for row in peer.rows} <= {"sjf+easy@geo"}
     assert "@" not in result.baseline
-    assert all(f"of {rival.name} over 5 windows" in text for text in rival.verdicts)
+    assert all(f"of {peer.name} over 5 windows" in text for text in peer.verdicts)
     assert result.verdict.startswith("the best of 2 candidates, "), "the chosen opponent is no candidate"
     assert "the best of 2 candidates was picked" in " ".join(one.text for one in result.cautions)
-    assert not [one.text for one in result.cautions if f": {rival.name} has" in one.text]
+    assert not [one.text for one in result.cautions if f": {peer.name} has" in one.text]
     assert findings_of_comparison(read_compared(tmp_path / "out", None)).question.startswith(
         "Does any of 2 candidates "
     )
     # What has a row is a claim: the opponent that was let in counts, those among which it was chosen do not.
     tested = deciding_rows(result.rows, result.metric)
-    assert {row.candidate for row in tested} == {"sjf+easy@geo", "saf+easy", rival.name}
+    assert {row.candidate for row in tested} == {"sjf+easy@geo", "saf+easy", peer.name}
     assert [row.p_holm for row in tested] == pytest.approx(holm([row.p for row in tested]))
     assert max(row.p_holm / row.p for row in tested) == pytest.approx(3.0)
     again = read_comparison(tmp_path / "out")
-    assert [one.verdicts for one in again.rivals] == [rival.verdicts]
+    assert [one.verdicts for one in again.peer_baselines] == [peer.verdicts]
     plain = run_comparison(sweep(log, candidates=["sjf+easy"]), out=tmp_path / "plain", n_workers=1)
-    assert plain.rivals == ()
+    assert plain.peer_baselines == ()
     assert "rivals" not in json.loads((tmp_path / "plain" / "summary.json").read_text())
 
 
@@ -111,7 +111,7 @@ def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):
     protocols = [row.protocol for row in result.rows]
     assert list(dict.fromkeys(protocols)) == ["windows", "padded", "continuous"]
     predicting = [row for row in result.rows if row.candidate == "sjf+easy@geo"]
-    assert all(row.rival_ratio > 0 for row in predicting if row.rival != row.candidate)
+    assert all(row.peer_ratio > 0 for row in predicting if row.peer != row.candidate)
     for row in result.rows:
         assert set(row.tail) == {"p99_wait_s", "max_wait_s", "user_fairness"}
         assert 0 < row.tail["user_fairness"] <= 1

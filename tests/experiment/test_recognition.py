@@ -244,7 +244,7 @@ def test_generated_jobs_of_another_seed_are_other_jobs(tmp_path: Path):
             folder=tmp_path,
         )
         plan = plan_of(sweep)
-        cases = test_cases(plan.asked, plan.loads, setting=plan.setting)
+        cases = test_cases(plan.request, plan.loads, setting=plan.setting)
         return JudgingWindows(cases, plan.loads, plan.machine, lambda _: plan.loads[0]).words(
             {**record, **changes}, None
         )

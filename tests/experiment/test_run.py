@@ -20,7 +20,7 @@ from hdrl.experiment.run import folder as folder_module
 from hdrl.experiment.run.clean import clean_plans
 from hdrl.experiment.run.folder import new_folder
 from hdrl.experiment.run.inputs import read_options
-from hdrl.experiment.run.results import without_places
+from hdrl.experiment.run.results import strip_folders
 from hdrl.settings.batch.inputs import platform_of, workload_of
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.workload.read import shipped_workloads
@@ -347,7 +347,7 @@ def test_hashes_see_what_matters(small_world: Path):
 
 def test_places_are_forgotten():
     value = {"file": "/home/someone/jobs.swf", "n": np.int64(3), "list": ("a/b", Path("/x/y"))}
-    assert without_places(value) == {"file": "jobs.swf", "n": 3, "list": ["a/b", "y"]}
+    assert strip_folders(value) == {"file": "jobs.swf", "n": 3, "list": ["a/b", "y"]}
 
 
 def test_default_folder_names_time_and_options():

@@ -20,7 +20,7 @@ from hdrl.experiment.compare.comparison import CompareProgress, read_comparison,
 from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.held_out import by_protocol, tail_cautions
 from hdrl.experiment.compare.robust import run_robust
-from hdrl.experiment.compare.summary import Measured, SummaryRow, alike_neighbours, deciding_rows, summarise, tails_of
+from hdrl.experiment.compare.summary import Measured, SummaryRow, correlated_windows, deciding_rows, summarise, tails_of
 from hdrl.experiment.compare.verdict import Criteria, Tail, headline, is_better, is_equal, logs_words, verdict
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
@@ -157,10 +157,10 @@ def test_several_logs_say_what_another_one_may_do():
 
 def test_neighbouring_windows_that_are_alike_are_warned_of():
     drifting = BASE * np.exp(np.linspace(-1, 1, N))
-    ((kind, text),) = alike_neighbours(measured(drifting), METRIC)
+    ((kind, text),) = correlated_windows(measured(drifting), METRIC)
     assert kind == "alike-neighbours"
     assert "neighbouring windows of log have like ratios of mine (correlation 0.7" in text
-    assert list(alike_neighbours(measured(BASE * WAVE), METRIC)) == []
+    assert list(correlated_windows(measured(BASE * WAVE), METRIC)) == []
 
 
 def test_an_average_has_the_interval_of_its_trainings():
@@ -214,14 +214,18 @@ def test_each_metric_that_was_asked_for_has_a_verdict(tmp_path: Path):
     asked = sweep(metrics=[METRIC, "max_wait_s"], candidates=["sjf+easy", "fcfs"])
     result = run_comparison(asked, out=tmp_path / "out", n_workers=1)
     assert sum(row.mean_rank for row in result.rows if (row.workload, row.metric) == ("all", METRIC)) == 6.0
-    assert result.asked == (METRIC, "max_wait_s")
+    assert result.verdict_metrics == (METRIC, "max_wait_s")
     assert (result.tails, result.added) == (("p99_wait_s", "max_wait_s"), ("p99_wait_s",))
     assert len(result.verdicts) == 4
     assert [("mean bounded slowdown" in text, "the max wait of" in text) for text in result.verdicts] == (
         [(True, False)] * 2 + [(False, True)] * 2
     )
     again = read_comparison(tmp_path / "out")
-    assert (again.asked, again.verdicts, again.criteria) == (result.asked, result.verdicts, result.criteria)
+    assert (again.verdict_metrics, again.verdicts, again.criteria) == (
+        result.verdict_metrics,
+        result.verdicts,
+        result.criteria,
+    )
     shown = CliRunner().invoke(
         cli, ["compare", "--resume", "--quiet", "--out", str(tmp_path / "out")], prog_name="hdrl"
     )

@@ -38,7 +38,7 @@ def test_all_algorithms_are_portable(name: str) -> None:
     known = ALGORITHMS[name]
     actions = gym.spaces.Box(-1, 1, (4,)) if known.agent_class().takes_box else CHOICE
     seen = gym.spaces.Box(0, 1, (9,)) if name.startswith("advisor") else TABLE
-    assert portability.why_not_portable(make_agent(name, seen, actions)) == []
+    assert portability.nonportable_reasons(make_agent(name, seen, actions)) == []
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
@@ -54,7 +54,7 @@ def test_what_users_bring_is_told() -> None:
     mine = agent()
     mine.modules["network"] = torch.nn.Linear(3, 2)
     mine.modules["critics"] = torch.nn.ModuleList([torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)])
-    assert portability.why_not_portable(mine) == [
+    assert portability.nonportable_reasons(mine) == [
         "network, a Linear, does not declare is_portable",
         "critics, a Linear, does not declare is_portable",
     ]
@@ -63,12 +63,12 @@ def test_what_users_bring_is_told() -> None:
 def test_a_class_that_derives_from_a_portable_one_says_so_itself() -> None:
     mine, theirs = agent(), agent()
     mine.__class__ = type("Mine", (type(mine),), {})
-    assert portability.why_not_portable(mine) == ["the agent Mine does not declare is_portable"]
+    assert portability.nonportable_reasons(mine) == ["the agent Mine does not declare is_portable"]
     theirs.__class__ = type("Theirs", (type(theirs),), {"is_portable": True})
-    assert portability.why_not_portable(theirs) == []
+    assert portability.nonportable_reasons(theirs) == []
     kind = type(theirs.network)
     theirs.network.__class__ = type("Wider", (kind,), {})
-    assert portability.why_not_portable(theirs) == ["network, a Wider, does not declare is_portable"]
+    assert portability.nonportable_reasons(theirs) == ["network, a Wider, does not declare is_portable"]
 
 
 def test_agents_of_hdeeprm_are_not_portable() -> None:
@@ -76,17 +76,17 @@ def test_agents_of_hdeeprm_are_not_portable() -> None:
     shell = object.__new__(adapter.HDeepRMAgent)
     shell.modules = {}
     shell._class = made_of
-    assert portability.why_not_portable(shell) == ["the agent HDeepRMAgent does not declare is_portable"]
+    assert portability.nonportable_reasons(shell) == ["the agent HDeepRMAgent does not declare is_portable"]
 
 
 def test_what_the_machine_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portability, "processor_features", lambda: {"avx2": False, "fma": False, "sse4.2": True})
-    assert portability.why_not_portable(agent()) == [
+    assert portability.nonportable_reasons(agent()) == [
         "this processor lacks avx2 and fma, so that the C library computes otherwise"
     ]
     monkeypatch.setattr(portability, "JIT_DISABLED", True)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert portability.why_not_portable(agent()) == [
+    assert portability.nonportable_reasons(agent()) == [
         "there is no compiler (NUMBA_DISABLE_JIT)",
         "this is no x86-64 processor (aarch64)",
     ]
@@ -95,4 +95,4 @@ def test_what_the_machine_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_device_is_told() -> None:
     mine = agent()
     mine.device = torch.device("cuda:0")
-    assert portability.why_not_portable(mine) == ["it learns on cuda:0"]
+    assert portability.nonportable_reasons(mine) == ["it learns on cuda:0"]

@@ -16,7 +16,7 @@ from torch.nn import functional  # noqa: E402
 from hdrl.compiled.backends import JIT_DISABLED  # noqa: E402
 from hdrl.learn import portable  # noqa: E402
 from hdrl.learn.networks.layers import mlp  # noqa: E402
-from hdrl.learn.threads import helped_by  # noqa: E402
+from hdrl.learn.threads import use_helper_threads  # noqa: E402
 
 Function = Callable[..., Any]
 
@@ -158,7 +158,7 @@ def test_who_helps_changes_no_bit() -> None:
         return [portable.matmul(a, b), *(one.grad.clone() for one in layers.parameters() if one.grad is not None)]
 
     alone = found()
-    with helped_by(2):
+    with use_helper_threads(2):
         for one, other in zip(found(), alone, strict=True):
             assert torch.equal(one, other)
 

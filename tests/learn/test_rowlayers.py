@@ -16,7 +16,7 @@ from hdrl.compiled.backends import JIT_DISABLED  # noqa: E402
 from hdrl.learn.networks.layers import Layers, mlp  # noqa: E402
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
 from hdrl.learn.portable import layers as portable_layers  # noqa: E402
-from hdrl.learn.threads import at_once, helped_by, share  # noqa: E402
+from hdrl.learn.threads import at_once, share, use_helper_threads  # noqa: E402
 
 FILL = -7.0
 
@@ -89,7 +89,7 @@ def test_who_helps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = some_rows(40, 128, 8, 0.6, 2)
     assert len(rows.positions) > 8 * portable_layers._PART
     alone = found_by([layers], rows, has_inputs=True)
-    with helped_by(3):
+    with use_helper_threads(3):
         for _ in range(5):
             for one, other in zip(alone, found_by([layers], rows, has_inputs=True), strict=True):
                 assert torch.equal(one, other)
@@ -137,7 +137,7 @@ def test_two_things_are_done_at_once_and_errors_come_out() -> None:
         raise ValueError("on purpose")
 
     assert at_once(lambda: 1, lambda: 2) == (1, 2)
-    with helped_by(1):
+    with use_helper_threads(1):
         assert at_once(meeting.wait, meeting.wait) in ((0, 1), (1, 0))
         assert at_once(torch.get_num_threads, torch.get_num_threads) == 2 * (torch.get_num_threads(),)
         inner = at_once(lambda: 1, lambda: at_once(lambda: 2, lambda: 3))
@@ -155,7 +155,7 @@ def test_parts_are_shared_and_errors_come_out() -> None:
             done[first:last] += 1
 
     for n_helpers in (0, 1, 3):
-        with helped_by(n_helpers):
+        with use_helper_threads(n_helpers):
             share(100, 7, work)
             share(0, 7, work)
     assert (done == 3).all()
@@ -165,5 +165,5 @@ def test_parts_are_shared_and_errors_come_out() -> None:
             if first == 60:
                 raise ValueError("part 60")
 
-    with helped_by(2), pytest.raises(ValueError, match="part 60"):
+    with use_helper_threads(2), pytest.raises(ValueError, match="part 60"):
         share(100, 1, fail)

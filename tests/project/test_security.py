@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.base.errors import HdrlError
-from hdrl.base.files import why_unsafe
+from hdrl.base.files import unsafe_reason
 from hdrl.batch import read_platform
 from hdrl.experiment.reproduce.recipe import trace_folders
 from hdrl.settings.batch.options import Options
@@ -86,7 +86,7 @@ def test_logs_are_kept_where_nobody_else_writes(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "cache" / "workloads").mkdir(parents=True)
     assert trace_folders()[-1] == tmp_path / "cache" / "workloads"
     (tmp_path / "cache").chmod(0o777)
-    if not why_unsafe(tmp_path / "cache"):
+    if not unsafe_reason(tmp_path / "cache"):
         pytest.skip("this system has no permissions of POSIX")
     assert tmp_path / "cache" / "workloads" not in trace_folders()
     with pytest.raises(HdrlError, match=r"others could replace logs there: .*cache is writable by everybody"):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdrl.base.errors import OptionsError
-from hdrl.base.windows import n_side_by_side, overlap, place_of_share, range_of_shares, side_by_side
+from hdrl.base.windows import index_of_share, n_side_by_side, overlap, range_of_shares, side_by_side
 from hdrl.envs.episodes import plan_episodes
 from hdrl.experiment.compare.cases import test_cases as cases_of
 from hdrl.experiment.run.inputs import make_sweep, parse_options
@@ -39,7 +39,7 @@ def test_parts_share_no_job_whoever_asks(
 ) -> None:
     cuts = [0.0, *shares, 1.0]
     parts = dict(zip(NAMES, itertools.pairwise(cuts), strict=True))
-    if min(place_of_share(high, n_jobs) - place_of_share(low, n_jobs) for low, high in parts.values()) == 0:
+    if min(index_of_share(high, n_jobs) - index_of_share(low, n_jobs) for low, high in parts.values()) == 0:
         return
     some = dataclasses.replace(workload.take(np.arange(n_jobs)), name="some")
     ranges = [_range(asker, some, parts, name) for asker, name in zip(askers, NAMES, strict=True)]

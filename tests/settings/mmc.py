@@ -110,7 +110,7 @@ class Disciplines(PolicyBook):
     def draws(self, policy):
         return False
 
-    def knows_too_much(self, policy):
+    def uses_hidden_information(self, policy):
         return policy == "shortest"
 
 

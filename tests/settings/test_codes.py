@@ -238,7 +238,7 @@ def setting_of_nodes(place: int) -> Callable[[int], None]:
 
 
 def ask_nodes(request: int, order: int) -> None:
-    dissertation_entries.SERVED.ask(whole_nodes()._borrowed, request, np.ones(1, dtype=bool), np.array([order]))
+    dissertation_entries.SERVED.call(whole_nodes()._borrowed, request, np.ones(1, dtype=bool), np.array([order]))
 
 
 def order_of_nodes(code: int) -> None:
@@ -258,7 +258,7 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
         world.rules[place] = code
         borrowed, one = Borrowed(world), np.zeros(LOAD.n_items)
         gpu_entries.begin(borrowed.addresses)
-        assert gpu_entries.place_in_turn(borrowed.addresses, one, one.copy()) == UNKNOWN_CODE
+        assert gpu_entries.place_jobs(borrowed.addresses, one, one.copy()) == UNKNOWN_CODE
         return int(gpu_entries.run(borrowed.addresses, 1000))
 
     return ask
@@ -300,7 +300,7 @@ def request_to(served: Served[Any], example: Callable[[], Any]) -> Callable[[int
 
 def baseline_of_seconds(code: int) -> None:
     world = seconds.new_seconds(shared_arrays(CLUSTER, frozenset()), 1, 4)
-    seconds.SERVED.ask(Borrowed(world), seconds.PLAY, np.ones(1, dtype=bool), np.array([code]))
+    seconds.SERVED.call(Borrowed(world), seconds.PLAY, np.ones(1, dtype=bool), np.array([code]))
 
 
 def part_of_pipelines(place: int) -> Callable[[int], Any]:
@@ -360,7 +360,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (seconds.REQUESTS, request_to(seconds.SERVED, seconds.smallest_seconds)),
     (seconds.BASELINES, baseline_of_seconds),
     (pipeline_codes.ORDERS, part_of_pipelines(0)),
-    (pipeline_codes.PLACES, part_of_pipelines(1)),
+    (pipeline_codes.PLACEMENTS, part_of_pipelines(1)),
     (pipeline_codes.FUSIONS, part_of_pipelines(2)),
     (pipeline_codes.REWARDS, setting_of_pipelines("reward")),
     (pipeline_codes.OBJECTIVES, setting_of_pipelines("objective")),

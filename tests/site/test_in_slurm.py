@@ -11,7 +11,7 @@ from hdrl.base.errors import SimulationError
 from hdrl.batch import SwfLog
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.workload.swf import unknown_rows
-from hdrl.site.in_slurm import _with_those_before
+from hdrl.site.in_slurm import _with_earlier
 from hdrl.slurm import cluster
 
 
@@ -25,7 +25,7 @@ def test_jobs_that_were_there_fill_the_machine() -> None:
     rows["submit_s"] = 0, 10, 20, 100, 130
     rows["wait_s"] = 0, 100, 0, 0, 40
     rows["run_s"], rows["requested_s"] = (50, 20, 200, 10, 10), 300
-    found, n_before = _with_those_before(SwfLog("log", rows, {}), 3, 2)
+    found, n_before = _with_earlier(SwfLog("log", rows, {}), 3, 2)
     # When job 4 comes, job 1 has ended, job 2 waits, and job 3 has run for 80 s.
     assert (found["job_number"].tolist(), n_before) == ([3, 2, 4, 5], 2)
     assert found["submit_s"].tolist() == [100, 100, 100, 130]

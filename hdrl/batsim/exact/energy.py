@@ -146,7 +146,7 @@ class EnergyMeter:
                     power_w[machine] = self._power_now_w(machine)
                     stale.discard(machine)
                     if self._pstate[machine] != self._cpus[machine].pstate:
-                        self._believe(machine)
+                        self._note_standby_power(machine)
                 total_j[machine] += power_w[machine] * (now_s - before_s)
                 last_s[machine] = now_s
                 self._apart.append(machine)
@@ -157,7 +157,7 @@ class EnergyMeter:
             return
         self.touch((machine,), now_s)
         if self._pstate[machine] != self._cpus[machine].pstate:
-            self._believe(machine)
+            self._note_standby_power(machine)
 
     def peek_j(self, machine: int, now_s: float) -> float:
         """Return the energy of a machine as if it were brought up to date, which would change the last digits."""
@@ -176,7 +176,7 @@ class EnergyMeter:
                 if last_s[machine] < now_s:
                     power_w[machine] = self._power_now_w(machine)
                     if self._pstate[machine] != self._cpus[machine].pstate:
-                        self._believe(machine)
+                        self._note_standby_power(machine)
                 else:
                     self._stale.add(machine)
         self._all.advance(now_s, self._updated_s, self._apart)
@@ -224,6 +224,6 @@ class EnergyMeter:
                 load = 1.0
         return epsilon_w + load * (full_w - epsilon_w) if load > 0 else idle_w
 
-    def _believe(self, machine: int) -> None:
+    def _note_standby_power(self, machine: int) -> None:
         self._pstate[machine] = self._cpus[machine].pstate
         self._stale.add(machine)

@@ -151,7 +151,7 @@ class Work:
         self.rate_alone: float | None = None
         self._speed_limit: float | None = None
 
-    def forget_speeds(self) -> None:
+    def invalidate_speeds(self) -> None:
         """Note that the speed of a host has changed."""
         self._speed_limit = self.rate_alone = None
 

@@ -64,7 +64,7 @@ class Requests:
             "TO_JOB_MSG": self._message_job,
             "CHANGE_JOB_STATE": self._change_state,
             "NOTIFY": self._notified,
-            "REGISTER_PROFILE": self._nothing,
+            "REGISTER_PROFILE": self._do_nothing,
         }
 
     def register(self, request: SchedulerRequest) -> Message:
@@ -247,7 +247,7 @@ class Requests:
             raise BatsimError(f"{where}: 'type' {data['type']!r} is unknown; {suggest(data['type'], kinds)}: {_STOP}")
         self._counts.registration_finished = kinds[data["type"]]
 
-    def _nothing(self, data: dict[str, Any], where: str) -> None:
+    def _do_nothing(self, data: dict[str, Any], where: str) -> None:
         """Do nothing: a profile is registered when the reply is read."""
 
     def _need_energy(self, where: str) -> None:
@@ -263,8 +263,8 @@ class Requests:
             self._check_switch(machine, pstate, where)
         context.machines.request_switch(ids, pstate)
         yield from context.note_energy("p")
-        marks = {COMPUTATION: -1, SLEEP: -2}
-        context.outputs.add_pstate_change(context.now_s, ids, marks.get(machines[0].kinds[pstate], -42))
+        sentinels = {COMPUTATION: -1, SLEEP: -2}
+        context.outputs.add_pstate_change(context.now_s, ids, sentinels.get(machines[0].kinds[pstate], -42))
         for machine in machines:
             if machine.kind == COMPUTATION == machine.kinds[pstate]:
                 yield context.set_pstate(machine.cpu, pstate)

@@ -48,11 +48,11 @@ class Server:
         self._ended: list[ExactJob] = []
         self._last_s, self._last_date = -1.0, ""
         self._handlers: dict[type[Message], Callable[[Any], Steps[None] | None]] = {
-            Hello: self._greeted,
+            Hello: self._handle_hello,
             Submitted: self._all_submitted,
-            ExternalEvents: self._all_happened,
-            Goodbye: self._goodbye,
-            RequestArrived: self._asked,
+            ExternalEvents: self._handle_external_events,
+            Goodbye: self._handle_goodbye,
+            RequestArrived: self._handle_request,
             Registered: self._registered,
             Ready: self._is_ready,
             Completed: self._completed,
@@ -140,7 +140,7 @@ class Server:
         self._ready = True
         self.finished = self._ending
 
-    def _asked(self, message: RequestArrived) -> Steps[None] | None:
+    def _handle_request(self, message: RequestArrived) -> Steps[None] | None:
         return self._requests.apply(message.request)
 
     def _all_submitted(self, message: Submitted) -> None:
@@ -161,7 +161,7 @@ class Server:
     def _message_of_job(self, message: FromJob) -> None:
         self.emit("FROM_JOB_MSG", {"job_id": message.job.id, "msg": message.message})
 
-    def _greeted(self, message: Hello) -> None:
+    def _handle_hello(self, message: Hello) -> None:
         """Do nothing: that a submitter has started is no news."""
 
     def _submitted(self, job: ExactJob, *, announce: bool) -> None:
@@ -191,7 +191,7 @@ class Server:
         self.emit("JOB_KILLED", {"job_ids": [job.id for job in message.jobs], "job_progress": progress})
         self.counts.killers -= 1
 
-    def _goodbye(self, message: Goodbye) -> None:
+    def _handle_goodbye(self, message: Goodbye) -> None:
         counts = self.counts
         if message.of_jobs:
             counts.n_job_submitters -= 1
@@ -202,11 +202,11 @@ class Server:
             if counts.n_event_submitters == 0:
                 self.emit("NOTIFY", {"type": "no_more_external_event_to_occur"})
 
-    def _all_happened(self, message: ExternalEvents) -> None:
+    def _handle_external_events(self, message: ExternalEvents) -> None:
         for event in message.events:
-            self._happened(dict(event))
+            self._apply_external_event(dict(event))
 
-    def _happened(self, event: dict[str, Any]) -> None:
+    def _apply_external_event(self, event: dict[str, Any]) -> None:
         """Apply an external event and report it."""
         kind = event["type"]
         if kind not in MACHINE_EVENTS:

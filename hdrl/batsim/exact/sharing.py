@@ -75,7 +75,7 @@ class SharedNetwork:
         """Change the speed of a host; the work already done is kept."""
         cpu.set_pstate(pstate)
         for flow in cpu.users:
-            flow.work.forget_speeds()
+            flow.work.invalidate_speeds()
             self.dirty[flow] = None
 
     def solve(self) -> list[Flow]:

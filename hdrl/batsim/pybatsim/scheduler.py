@@ -81,7 +81,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
     @bs.setter
     def bs(self, bs: Any) -> None:
         self._bs = bs
-        self._network = bs.network = _Overheard(bs.network)
+        self._network = bs.network = _RecordingNetwork(bs.network)
 
     def onSimulationBegins(self) -> None:
         """Read the platform and the workload."""
@@ -120,14 +120,14 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         reply = parse_reply(system.reply())
         for request in reply.requests:
             self._wait_until(request.timestamp_s)
-            self._ask(request)
+            self._send_request(request)
         self._wait_until(reply.now_s)
 
     def _wait_until(self, date_s: float) -> None:
         if date_s > self._bs.time():
             self._bs.consume_time(date_s - self._bs.time())
 
-    def _ask(self, request: SchedulerRequest) -> None:
+    def _send_request(self, request: SchedulerRequest) -> None:
         """Ask Batsim for something through PyBatsim, which keeps account of it."""
         bs, data = self._bs, request.data
         askers: dict[str, Callable[[], object]] = {
@@ -143,7 +143,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         askers[request.kind]()
 
 
-class _Overheard:
+class _RecordingNetwork:
     """PyBatsim's network, with the text of the last message kept."""
 
     def __init__(self, network: Any) -> None:

@@ -22,7 +22,7 @@ from hdrl.compat.dissertation.world import (
     SCORE,
     SCORES,
     SCORES_OF_ROWS,
-    SKIP_IS_PAID,
+    SKIP_IS_REWARDED,
     SKIP_ROW_FIRST,
     NodeWorld,
     choose,
@@ -65,8 +65,8 @@ def _reward(w, is_job):
     if kind == CORRECTED:
         before, w.rewarded[0] = w.rewarded[0], 2.0 * _sigmoid(w)
         return w.rewarded[0] - before
-    is_paid = is_job or w.flags[SKIP_IS_PAID] != 0
-    return _sigmoid(w) if is_paid and not is_over else NO_REWARD
+    is_rewarded = is_job or w.flags[SKIP_IS_REWARDED] != 0
+    return _sigmoid(w) if is_rewarded and not is_over else NO_REWARD
 
 
 @jit
@@ -154,7 +154,7 @@ def _serve_row(w, counts, request, row, numbers, results):
 
 
 @jit
-def _knows(batch, request, numbers):
+def _is_valid_request(batch, request, numbers):
     """Return whether all numbers that a request depends on are in their tables."""
     if request in (GUIDE, PLAY):
         for i in range(len(numbers)):
@@ -163,7 +163,7 @@ def _knows(batch, request, numbers):
     return request in REQUESTS and batch.settings[SCORE] in SCORES and batch.settings[REWARD] in REWARDS
 
 
-def _asked(batch: NodeWorld, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _used_codes(batch: NodeWorld, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that a request depends on."""
     settings = [(SCORES, int(batch.settings[SCORE])), (REWARDS, int(batch.settings[REWARD]))]
     return settings + ([(ORDERS, one) for one in numbers] if request in (GUIDE, PLAY) else [])
@@ -174,9 +174,9 @@ SERVED = serving(
     NodeWorld,
     smallest_world,
     serve_row=_serve_row,
-    knows=_knows,
+    is_valid=_is_valid_request,
     requests=REQUESTS,
     module=__name__,
-    asked=_asked,
+    used_codes=_used_codes,
 )
 """Batches of environments: of agents, and of baselines."""

@@ -36,7 +36,7 @@ from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
-from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
+from hdrl.settings.batch.envs.machines import WorkloadLike, unpoolable_reason
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace, with_unrun
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
@@ -188,9 +188,9 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         self._ended = EndedEpisodes(self.num_envs)
 
     @classmethod
-    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+    def unsupported_reason(cls, machine: Platform, load: Workload) -> str | None:
         """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
-        return why_not_pool(machine, load)
+        return unpoolable_reason(machine, load)
 
     # ------------------------------------------------------------------ hooks of the batch
 
@@ -238,7 +238,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
     def _guide_choices(self, number: int) -> NDArray[np.int64]:
         orders = np.full(self.num_envs, self._orders[number], dtype=np.int64)
-        rows = entries.SERVED.ask(self._borrowed, entries.GUIDE, self._all, orders)[0]
+        rows = entries.SERVED.call(self._borrowed, entries.GUIDE, self._all, orders)[0]
         return np.asarray(rows, dtype=np.int64)
 
     def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:

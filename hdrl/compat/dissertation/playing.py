@@ -45,7 +45,7 @@ USUAL_ERRORS = frozenset(ERRORS) - {"true_run_times"}
 _FLAGS: Mapping[str, int] = MappingProxyType(
     {
         "true_run_times": kernel.SHOWS_RUN_TIMES,
-        "skip_is_paid": kernel.SKIP_IS_PAID,
+        "skip_is_paid": kernel.SKIP_IS_REWARDED,
         "may_give_up": kernel.MAY_GIVE_UP,
         "skip_row_first": kernel.SKIP_ROW_FIRST,
         "scores_of_rows": kernel.SCORES_OF_ROWS,
@@ -285,7 +285,7 @@ def play_order(
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)
     n = len(windows)
-    entries.SERVED.ask(Borrowed(world), entries.PLAY, np.ones(n, dtype=np.bool_), np.full(n, order, dtype=np.int64))
+    entries.SERVED.call(Borrowed(world), entries.PLAY, np.ones(n, dtype=np.bool_), np.full(n, order, dtype=np.int64))
     outcomes = []
     for row, window in enumerate(windows):
         start_s = world.start_s[row, : window.n_jobs].copy()

@@ -17,8 +17,8 @@ from hdrl.compat.dissertation.world import (
     N_WAITING,
     NO_JOB,
     SHOWS_RUN_TIMES,
-    can_happen,
     fits,
+    has_next_event,
     sort_queue,
 )
 from hdrl.compiled.jit import jit
@@ -127,5 +127,5 @@ def mark_legal(w, masks):
     n = w.counts[N_SEEN]
     for row in range(N_ROWS):
         masks[row] = row < n
-    if n < N_ROWS and (w.flags[MAY_GIVE_UP] != 0 or can_happen(w)):
+    if n < N_ROWS and (w.flags[MAY_GIVE_UP] != 0 or has_next_event(w)):
         masks[n] = 1

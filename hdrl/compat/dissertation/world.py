@@ -43,7 +43,7 @@ N_LISTS = 5
 """Number of lists from which the visible jobs of a long queue are taken in turn."""
 
 # Places in ``flags``.
-SHOWS_RUN_TIMES, SKIP_IS_PAID, MAY_GIVE_UP, SKIP_ROW_FIRST, SCORES_OF_ROWS, N_FLAGS = range(6)
+SHOWS_RUN_TIMES, SKIP_IS_REWARDED, MAY_GIVE_UP, SKIP_ROW_FIRST, SCORES_OF_ROWS, N_FLAGS = range(6)
 
 # Places in ``settings``.
 SCORE, REWARD, BACKFILLS, N_SETTINGS = range(4)
@@ -303,7 +303,7 @@ def _backfill(w, shadow_s):
 
 
 @jit
-def _place_of(w, j):
+def _position_of(w, j):
     for i in range(w.counts[N_WAITING]):
         if w.queue[i] == j:
             return i
@@ -319,7 +319,7 @@ def choose(w, j):
         if backfills:
             _backfill(w, shadow_s)
         _next_event(w, _next_end_s(w))
-    _start(w, _place_of(w, j))
+    _start(w, _position_of(w, j))
     while w.counts[N_WAITING] == 0 and w.counts[NEXT_JOB] < w.n_jobs[0]:
         _next_event(w, _next_end_s(w))
     w.counts[IS_OVER] = w.counts[N_WAITING] == 0
@@ -341,7 +341,7 @@ def skip(w):
 
 
 @jit
-def can_happen(w):
+def has_next_event(w):
     """Tell whether anything will happen if no job is chosen."""
     return w.counts[NEXT_JOB] < w.n_jobs[0] or w.counts[N_RUNNING] > 0
 

@@ -154,7 +154,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
 
         Rewards of the seconds between are not paid.
         """
-        kernel.SERVED.ask(self._borrowed, kernel.SKIP, np.arange(self.num_envs) == row)
+        kernel.SERVED.call(self._borrowed, kernel.SKIP, np.arange(self.num_envs) == row)
 
     def trace(self) -> TaskTrace:
         """Return the trace of the episode of the first row; raise OptionsError if it has had no episode."""

@@ -148,7 +148,7 @@ def play_baseline(
     first_s = float(load.origin.get("first_date_s", 0.0))
     world.until_s[0] = until_s - first_s
     order = BASELINES[baseline]
-    kernel.SERVED.ask(Borrowed(world), kernel.PLAY, np.ones(1, dtype=np.bool_), np.array([order], dtype=np.int64))
+    kernel.SERVED.call(Borrowed(world), kernel.PLAY, np.ones(1, dtype=np.bool_), np.array([order], dtype=np.int64))
     return _outcome_of(cluster, load, world, chosen)
 
 

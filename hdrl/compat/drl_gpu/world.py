@@ -329,7 +329,7 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
 
 
 @jit
-def _knows(batch, request, numbers):  # noqa: ARG001
+def _is_valid_request(batch, request, numbers):  # noqa: ARG001
     """Return whether all numbers that a request depends on are in their tables."""
     if request == PLAY:
         for i in range(len(numbers)):
@@ -338,7 +338,7 @@ def _knows(batch, request, numbers):  # noqa: ARG001
     return request in REQUESTS
 
 
-def _asked(batch: Seconds, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _used_codes(batch: Seconds, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that a request depends on."""
     del batch
     return [(BASELINES, one) for one in numbers] if request == PLAY else []
@@ -349,9 +349,9 @@ SERVED = serving(
     Seconds,
     smallest_seconds,
     serve_row=_serve_row,
-    knows=_knows,
+    is_valid=_is_valid_request,
     requests=REQUESTS,
     module=__name__,
-    asked=_asked,
+    used_codes=_used_codes,
 )
 """Batches of environments: of agents, and of baselines."""

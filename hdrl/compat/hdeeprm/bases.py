@@ -51,7 +51,7 @@ try:
 except ModuleNotFoundError as error:  # pragma: no cover (the tests have it)
     raise MissingExtra("torch", "learn") from error
 
-from hdrl.learn.checks import place_of
+from hdrl.learn.checks import locate_method
 
 if TYPE_CHECKING:
     Observation = np.ndarray[Any, np.dtype[np.float32]]
@@ -221,7 +221,7 @@ class PolicyLearningAgent(LearningAgent):
             if isinstance(probabilities, Tensor):
                 probabilities = [round(float(value), 3) for value in probabilities.detach().flatten()[:6]]
             raise AgentError(
-                f"{place_of(self, next(own, 'decide'))} gave {probabilities!r:.60}, expected probabilities:"
+                f"{locate_method(self, next(own, 'decide'))} gave {probabilities!r:.60}, expected probabilities:"
                 " numbers from 0 on that add up to 1, as softmax gives"
             ) from None
 

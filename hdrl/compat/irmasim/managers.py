@@ -31,11 +31,11 @@ class _Published(NodeReserving):
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
         """Start a job, and expect it to end when its requested time is over."""
         super().start(machine, job, counts)
-        self._running[job] = machine.now_s + _asked_s(machine, job), self._running[job][1]
+        self._running[job] = machine.now_s + _requested_s(machine, job), self._running[job][1]
 
     def _expected_s(self, machine: MachinePicture, job: int, node: int) -> float:
         del node
-        return _asked_s(machine, job)
+        return _requested_s(machine, job)
 
     def _ends_in_time(self, end_s: float, date_s: float) -> bool:
         del end_s, date_s
@@ -70,9 +70,9 @@ class _PublishedByFit(_Published, NodeByFit):
         if self._is_empty(machine, node):
             return 0
         # Its numbers are whole where those of the workload are, so that even this difference is exact.
-        asked_s = _asked_s(machine, job)
-        return self._limit_s(machine, head, node) - (int(asked_s) if asked_s.is_integer() else asked_s)
+        requested_s = _requested_s(machine, job)
+        return self._limit_s(machine, head, node) - (int(requested_s) if requested_s.is_integer() else requested_s)
 
 
-def _asked_s(machine: MachinePicture, job: int) -> float:
+def _requested_s(machine: MachinePicture, job: int) -> float:
     return float(machine.jobs["requested_time_s"][job])

@@ -17,7 +17,7 @@ from typing import Any
 from hdrl.base.cores import usable_cores
 from hdrl.base.errors import HdrlError
 from hdrl.distributed.attempts import first_line
-from hdrl.distributed.tasks import check_place
+from hdrl.distributed.tasks import check_executor
 
 
 class RoleDied(HdrlError):
@@ -151,7 +151,7 @@ WorkerPool = LocalPool | RayPool
 @contextlib.contextmanager
 def open_pool(on: str, n_workers: int) -> Iterator[WorkerPool]:
     """Provide workers on ``"local"``, ``"ray"`` or ``"ray:<address>"``; raise HdrlError for other places."""
-    address = check_place(on)
+    address = check_executor(on)
     if on == "local":
         yield LocalPool()
         return

@@ -91,14 +91,14 @@ class ParameterServer:
     """Holds some of the weights and their optimiser."""
 
     def __init__(self, part: ServerPart, weights: Sequence[Tensor]) -> None:
-        self._places = part.positions
+        self._positions = part.positions
         self._weights = [nn.Parameter(weights[place].detach().clone()) for place in part.positions]
         groups = [{**own, "params": [one]} for own, one in zip(part.groups, self._weights, strict=True)]
         self._optimizer = part.rule(groups)
 
     def take(self, gradients: Sequence[Sequence[Tensor]]) -> tuple[list[Tensor], None]:
         """Keep the mean of workers' gradients, in their order, for `step`; return its norm for each tensor."""
-        for place, weight in zip(self._places, self._weights, strict=True):
+        for place, weight in zip(self._positions, self._weights, strict=True):
             mean = gradients[0][place].clone()
             for one in gradients[1:]:
                 mean += one[place]
@@ -119,7 +119,7 @@ class ParameterServer:
 
     def weights(self) -> tuple[dict[int, Tensor], None]:
         """Return copies of the weights that are held here, by place."""
-        held = zip(self._places, self._weights, strict=True)
+        held = zip(self._positions, self._weights, strict=True)
         return {place: weight.detach().clone() for place, weight in held}, None
 
     def state_dict(self) -> tuple[dict[str, Any], None]:

@@ -149,11 +149,11 @@ class SharedRows(VectorEnv[Any, Any, Any]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was called."""
         self._states = list(state["workers"])
-        self._dismiss()
+        self._release()
 
     def close_extras(self, **_: Any) -> None:
         """End all workers."""
-        self._dismiss()
+        self._release()
         self._like.close()
 
     def _all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -167,7 +167,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
                 *report, states = zip(*(pool.result_of(handle) for handle in handles), strict=True)
             except RoleDied as error:
                 died = error
-                self._dismiss()
+                self._release()
             else:
                 self._states = list(states)
                 return report
@@ -186,7 +186,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
                 self._pool.result_of(self._pool.call(worker, "load_state_dict", state))
         return self._pool
 
-    def _dismiss(self) -> None:
+    def _release(self) -> None:
         self._workers, self._pool = [], None
         self._open.close()
 

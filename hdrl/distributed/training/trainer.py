@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdrl.base.errors import LearningError, OptionsError
-from hdrl.distributed.tasks import check_place
+from hdrl.distributed.tasks import check_executor
 from hdrl.distributed.training.apex import Apex, ApexGroup
 from hdrl.distributed.training.clock import ArrivalClock, Clock, VirtualClock
 from hdrl.distributed.training.group import Record, TrainingGroup, WorkerGroup
@@ -83,7 +83,7 @@ class DistributedTrainer(TrainingLoop):
         on: str = "local",
         where: str = "options",
     ) -> None:
-        check_place(on)
+        check_executor(on)
         if options.order == "arrival" and on == "local":
             raise OptionsError(
                 f"{where}: learning.distributed.order is 'arrival', but nothing runs at the same time here, expected "

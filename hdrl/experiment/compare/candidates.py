@@ -13,7 +13,7 @@ from hdrl.base.hashing import sha256_of_file
 from hdrl.base.pyfiles import CPP_SUFFIX, SUFFIX, SUFFIX_MARKS
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.experiment.train.modeluse import Model
-from hdrl.options.sweep import MODEL_FILE, Sweep, without_place
+from hdrl.options.sweep import MODEL_FILE, Sweep, strip_folder
 from hdrl.setting import Clairvoyance, PolicyBook, Setting
 
 MODEL_SUFFIXES = (".pt", ".safetensors")
@@ -60,7 +60,7 @@ class Candidate:
     def identity(self) -> dict[str, Any]:
         """Return its identity, without places."""
         return {
-            "policy": without_place(self.policy) or None,
+            "policy": strip_folder(self.policy) or None,
             "files": [Path(file).name for file in self.files],
             "suffix": self.suffix or None,
             "sha256": list(self.sha256),
@@ -109,14 +109,14 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
     if base:
         return _files(sweep, label, base, suffix)
     if label:
-        return [_policy(sweep, policies, label, policies.read(sweep.placed_policy(what)))]
+        return [_policy(sweep, policies, label, policies.read(sweep.resolve_policy(what)))]
     known = policies.groups()
     if what in known:
         return [_policy(sweep, policies, name, name) for name in known[what]]
     if PATTERN & set(what):
         return [_policy(sweep, policies, name, name) for name in _matching(sweep, policies, what)]
     try:
-        name = policies.read(sweep.placed_policy(what))
+        name = policies.read(sweep.resolve_policy(what))
     except UnknownName:
         if sweep.path_of(what).is_dir():
             raise OptionsError(
@@ -126,7 +126,7 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise
         raise UnknownName("policy, and no group of policies,", what, known) from None
-    return [_policy(sweep, policies, without_place(name), name)]
+    return [_policy(sweep, policies, strip_folder(name), name)]
 
 
 def _split(text: str) -> tuple[str, str]:

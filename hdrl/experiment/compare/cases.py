@@ -107,11 +107,11 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
 
 def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
     """Return cautions about workloads with fewer jobs than ``nb_jobs`` asks for: kinds and sentences."""
-    asked = sweep.nb_jobs
+    n_requested = sweep.nb_jobs
     return [
-        ("fewer-jobs", f"nb_jobs is {asked:,}, but {one.name} has {one.n_items:,} usable jobs")
+        ("fewer-jobs", f"nb_jobs is {n_requested:,}, but {one.name} has {one.n_items:,} usable jobs")
         for one in workloads
-        if asked is not None and one.n_items < asked
+        if n_requested is not None and one.n_items < n_requested
     ]
 
 

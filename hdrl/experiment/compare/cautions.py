@@ -159,16 +159,16 @@ def _idle(measured: Measured) -> Iterator[Caution]:
         )
 
 
-def powerless(n_windows: int, n_rivals: int, level: float = LEVEL) -> Iterator[Caution]:
+def powerless(n_windows: int, n_tests: int, level: float = LEVEL) -> Iterator[Caution]:
     """Warn of a comparison that cannot show any difference, however large: there are too few windows."""
-    needed = fewest_windows(n_rivals, level) if n_rivals else 0
+    needed = fewest_windows(n_tests, level) if n_tests else 0
     if n_windows < needed:
-        whom = "a candidate" if n_rivals == 1 else f"{n_rivals} candidates"
+        subject = "a candidate" if n_tests == 1 else f"{n_tests} candidates"
         windows = "one window" if n_windows == 1 else f"{n_windows} windows"
         yield Caution(
             "powerless",
-            f"{windows} cannot show any difference between {whom} and the baseline, however large it is: Wilcoxon's p "
-            f"{'after Holm ' if n_rivals > 1 else ''}stays above {level:g}; take {needed} windows or more",
+            f"{windows} cannot show any difference between {subject} and the baseline, however large it is: "
+            f"Wilcoxon's p {'after Holm ' if n_tests > 1 else ''}stays above {level:g}; take {needed} windows or more",
         )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from hdrl.base.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.base.files import write_json
-from hdrl.distributed import check_place, default_workers, run_tasks
+from hdrl.distributed import check_executor, default_workers, run_tasks
 from hdrl.experiment.compare.candidates import Candidate, read_candidates, with_bounds
 from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, test_cases, train_cases
 from hdrl.experiment.compare.cautions import Caution, cautions, powerless
@@ -27,7 +27,7 @@ from hdrl.experiment.compare.files import (
     SUMMARY_FILE,
     Comparison,
     LookTaken,
-    Rival,
+    PeerBaseline,
     load_parquet,
     read_comparison,
     write_comparison,
@@ -37,8 +37,8 @@ from hdrl.experiment.compare.knowledge import (
     cautions_of_models,
     cautions_of_windows,
     deciders_of_files,
-    rival_groups,
-    see_too_much,
+    hidden_information_users,
+    peer_groups,
 )
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity
@@ -46,8 +46,8 @@ from hdrl.experiment.compare.selection import Selection, choose_baseline, traini
 from hdrl.experiment.compare.summary import (
     Measured,
     SummaryRow,
-    alike_neighbours,
     baseline_row,
+    correlated_windows,
     deciding_rows,
     summarise,
     tails_of,
@@ -84,7 +84,7 @@ def run_comparison(
     n_workers: int | None = None,
     on: str = "local",
     progress: CompareProgress | None = None,
-    rivals: Mapping[str, str] | None = None,
+    peer_baselines: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare candidates, and write the results into a folder.
 
@@ -95,35 +95,35 @@ def run_comparison(
     they are made. Until it is finished it holds ``points.jsonl`` instead; the same call takes it up again.
 
     The folder is new, empty, or of the same comparison. ``n_workers`` and ``on`` are those of
-    `hdrl.distributed.run_tasks`. ``rivals`` are policies that another comparison has chosen, by the group in which they
-    are the best with the same predictions.
+    `hdrl.distributed.run_tasks`. ``peer_baselines`` are policies that another comparison has chosen, by the group in
+    which they are the best with the same predictions.
     """
     out = Path(out)
-    check_place(on)
+    check_executor(on)
     _check_statistics()
-    tell = progress or CompareProgress()
+    reporter = progress or CompareProgress()
     # Candidates are read before logs, which may take long: a mistyped name is reported at once.
     candidates = read_candidates(sweep, setting_for(sweep).policies)
-    plan = _judging(plan_of(sweep, out), candidates, rivals)
+    plan = _judging(plan_of(sweep, out), candidates, peer_baselines)
     found = finished_identity(out)
     if found is not None:
         check_identity(out, found, plan.identity)
         return read_comparison(out)
-    most = plan.setting.simulator.most_at_once(plan.asked)
+    most = plan.setting.simulator.max_simulations_per_host(plan.request)
     if most is not None and on != "local":
         raise OptionsError(f"--on is {on!r}, but these simulations are limited to {most} at a time: expected local")
     began_s = time.perf_counter()
     store = PointStore(out, plan.identity, plan.setting.measures.metrics, plan.scope)
     try:
-        write_sweep(out, plan.asked)
+        write_sweep(out, plan.request)
         n_before = len(store.results)
         if n_before:
-            tell.message(f"{out}: continues, {n_before:,} points are there")
-        if not plan.asked.is_continuous:
-            for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
-                tell.message(f"warning: {caution.text}")
-        _warm_up(plan, tell)
-        work = _Work(plan, store, most or n_workers or default_workers(), on, tell)
+            reporter.message(f"{out}: continues, {n_before:,} points are there")
+        if not plan.request.is_continuous:
+            for caution in powerless(plan.n_test, plan.n_tests, round(1 - sweep.confidence, 12)):
+                reporter.message(f"warning: {caution.text}")
+        _warm_up(plan, reporter)
+        work = _Work(plan, store, most or n_workers or default_workers(), on, reporter)
         result = _finish(plan, work)
         n_simulated = len(store.results) - n_before
         write_json(out / "timing.json", {"simulated": n_simulated, "seconds": time.perf_counter() - began_s})
@@ -156,7 +156,7 @@ class _Plan(Plan[Sweep]):
     runner: PointRunner
     candidates: tuple[Candidate, ...]
     opponents: tuple[Candidate, ...]
-    rivals: Mapping[str, tuple[Candidate, ...]]
+    peer_baselines: Mapping[str, tuple[Candidate, ...]]
     bounds: Mapping[str, Candidate]
     knowing: Mapping[str, Sequence[str]]
     baseline: str
@@ -168,7 +168,7 @@ class _Plan(Plan[Sweep]):
     @property
     def looks(self) -> list[ComparisonLook]:
         """Cases of each look, in order, and the level of each test."""
-        level, windows = round(1 - self.asked.confidence, 12), self.asked.windows
+        level, windows = round(1 - self.request.confidence, 12), self.request.windows
         everything = list(range(self.n_test))
         if windows is None or windows.up_to is None or windows.count is None:
             return [ComparisonLook(everything, 1, level)]
@@ -187,7 +187,7 @@ class _Plan(Plan[Sweep]):
     def tails(self) -> list[str]:
         """The metrics of the tail beside the deciding one."""
         metric = self.metrics[0]
-        tails = self.asked.tails
+        tails = self.request.tails
         if tails is None:
             return tails_of(metric, self.setting.measures.metrics)
         return [one for one in tails if one != metric]
@@ -195,21 +195,21 @@ class _Plan(Plan[Sweep]):
     @property
     def criteria(self) -> Criteria:
         """Criteria for equal, and for no worse."""
-        return Criteria(self.asked.equal_within, self.asked.tail_margin)
+        return Criteria(self.request.equal_within, self.request.tail_margin)
 
     @property
     def trainings(self) -> dict[str, str]:
         """By candidate that is the average of the trainings of another, that other one."""
         found = {}
         for one in self.candidates:
-            parts = [part for decider in self.deciders.get(one.name, ()) for part in decider.knows().averages]
+            parts = [part for decider in self.deciders.get(one.name, ()) for part in decider.knowledge().averages]
             for other in self.candidates:
                 if parts and other.name != one.name and sorted(other.sha256) == sorted(parts):
                     found[one.name] = other.name
         return found
 
     @property
-    def n_rivals(self) -> int:
+    def n_tests(self) -> int:
         """Number of candidates that are tested against the baseline, if known before it is chosen."""
         return sum(candidate.name != self.baseline for candidate in self.candidates)
 
@@ -221,16 +221,16 @@ class _Plan(Plan[Sweep]):
     @property
     def scope(self) -> Scope:
         """Number of simulations that are known before the baseline is chosen."""
-        choices = [self.opponents, *(those for those in self.rivals.values() if len(those) > 1)]
+        choices = [self.opponents, *(those for those in self.peer_baselines.values() if len(those) > 1)]
         choosing = {one.name: one.n_seeds for those in choices for one in those}
         n_judging = self.n_test * sum(one.n_seeds for one in self.candidates)
         n_choosing = len(self.training) * sum(choosing.values())
-        return Scope(self.n_test, n_judging + n_choosing, bool(self.opponents or self.rivals))
+        return Scope(self.n_test, n_judging + n_choosing, bool(self.opponents or self.peer_baselines))
 
 
 def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str, str] | None = None) -> _Plan:
     """Read the candidates, and list what is to be simulated; rivals may have been chosen."""
-    sweep, setting, machine, workloads = plan.asked, plan.setting, plan.machine, plan.loads
+    sweep, setting, machine, workloads = plan.request, plan.setting, plan.machine, plan.loads
     policies, infos = setting.policies, setting.measures.metrics
     metrics = _verdict_metrics(sweep, setting, machine)
     shares = training_shares(sweep, infos)
@@ -247,26 +247,28 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     for one in itertools.chain.from_iterable(deciders.values()):
         if isinstance(one, ModelDecider):
             one.model.check_can_play(machine)
-    asks = shares is not None or chosen is not None
-    knowing = rival_groups(deciders, candidates, setting) if asks else {}
-    rivals = {group: tuple(read_candidates(sweep, policies, [(chosen or {}).get(group, group)])) for group in knowing}
+    needs_peers = shares is not None or chosen is not None
+    knowing = peer_groups(deciders, candidates, setting) if needs_peers else {}
+    peer_baselines = {
+        group: tuple(read_candidates(sweep, policies, [(chosen or {}).get(group, group)])) for group in knowing
+    }
     bounds = with_bounds(sweep, policies, candidates) if sweep.bound else {}
     candidates = [*candidates, *bounds.values()]
-    known = [*opponents, *candidates, *(one for those in rivals.values() for one in those)]
-    everybody = {candidate.name: candidate for candidate in known}
+    known = [*opponents, *candidates, *(one for those in peer_baselines.values() for one in those)]
+    by_name = {candidate.name: candidate for candidate in known}
     runner = PointRunner(
         place=setting_ref(sweep.setting_name, sweep.folder),
         sweep=sweep,
         machine=machine,
         workloads=workloads,
         cases=(*cases, *training),
-        candidates=tuple(everybody.values()),
+        candidates=tuple(by_name.values()),
     )
     identity = {
         "sweep": sweep.sha256(),
         "platform": {**machine.facts(), "sha256": machine.sha256()},
         "workloads": [inputs_of(machine, one)["workload"] for one in workloads],
-        "candidates": {name: candidate.identity() for name, candidate in everybody.items()},
+        "candidates": {name: candidate.identity() for name, candidate in by_name.items()},
         "versions": versions(),
     }
     # As a file would give it back.
@@ -280,7 +282,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
         runner=runner,
         candidates=tuple(candidates),
         opponents=tuple(opponents),
-        rivals=rivals,
+        peer_baselines=peer_baselines,
         bounds=bounds,
         knowing=knowing,
         baseline=baseline,
@@ -322,8 +324,8 @@ def _with_baseline(sweep: Sweep, policies: PolicyBook, candidates: Sequence[Cand
 class _Work:
     """Simulates points that are not there yet."""
 
-    def __init__(self, plan: _Plan, store: PointStore, n_workers: int, on: str, tell: CompareProgress) -> None:
-        self._plan, self._store, self._tell = plan, store, tell
+    def __init__(self, plan: _Plan, store: PointStore, n_workers: int, on: str, reporter: CompareProgress) -> None:
+        self._plan, self._store, self._progress = plan, store, reporter
         self._n_workers, self._on = n_workers, on
         self._index = {candidate.name: number for number, candidate in enumerate(plan.runner.candidates)}
 
@@ -341,14 +343,14 @@ class _Work:
         missing = [point for point in points if self._key(point) not in self._store.results]
         done = len(points) - len(missing)
         pieces = batches(missing, runner.cases, self._n_workers)
-        self._tell.points(done, len(points))
+        self._progress.points(done, len(points))
 
         def keep(index: int, results: Sequence[PointResult]) -> None:
             nonlocal done
             keys = [self._key(point) for point in pieces[index]]
             self._store.add(dict(zip(keys, results, strict=True)))
             done += len(results)
-            self._tell.points(done, len(points))
+            self._progress.points(done, len(points))
 
         run_tasks(
             runner,
@@ -358,7 +360,7 @@ class _Work:
             n_workers=None if self._on.startswith("ray:") else self._n_workers,
             on_result=keep,
             describe=runner.describe,
-            starting=self._tell.starting,
+            starting=self._progress.starting,
             meanwhile=meanwhile,
         )
         return {point: self._store.results[self._key(point)] for point in points}
@@ -370,11 +372,11 @@ class _Work:
 def _finish(plan: _Plan, work: _Work) -> Comparison:
     """Choose the opponents, simulate until enough is shown, and write the results."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
-    candidates, baseline, selection, rivals = _with_opponents(plan, work)
-    extra_opponents = {*rivals.values()} - {one.name for one in plan.candidates}
+    candidates, baseline, selection, peer_baselines = _with_opponents(plan, work)
+    extra_opponents = {*peer_baselines.values()} - {one.name for one in plan.candidates}
     extra_opponents |= {one.name for one in plan.bounds.values()}
-    asked = plan.asked.metrics or plan.setting.measures.compared
-    metrics = list(dict.fromkeys([*asked, *plan.tails]))
+    requested = plan.request.metrics or plan.setting.measures.compared
+    metrics = list(dict.fromkeys([*requested, *plan.tails]))
     for look in plan.looks:
         # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
         results = work.results(candidates, look.cases, meanwhile=load_parquet)
@@ -401,16 +403,18 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         baseline=baseline,
         metric=metric,
         verdict=words + _look_words(plan, look),
-        verdicts=(*_verdicts(plan, rows, baseline, tails), *_room_for_improvement(plan, measured, look)),
+        verdicts=(*_verdicts(plan, rows, baseline, tails), *_clairvoyant_gains(plan, measured, look)),
         cautions=_cautions(plan, measured, rows, candidates, results, look, extra_opponents),
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
         metrics=infos,
-        rivals=tuple(_compare_with_rival(plan, measured, group, name, look) for group, name in rivals.items()),
-        asked=plan.metrics,
+        peer_baselines=tuple(
+            _compare_with_peer(plan, measured, group, name, look) for group, name in peer_baselines.items()
+        ),
+        verdict_metrics=plan.metrics,
         tails=tuple(plan.tails),
-        added=tuple(name for name in metrics if name not in asked),
+        added=tuple(name for name in metrics if name not in requested),
         criteria=plan.criteria,
         look=None if len(plan.looks) == 1 else LookTaken(look.number, len(plan.looks), look.level),
     )
@@ -421,15 +425,15 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
 def _with_opponents(plan: _Plan, work: _Work) -> tuple[list[Candidate], str, Selection | None, dict[str, str]]:
     """Return the candidates with all opponents, the baseline, how it was chosen, and the rivals by their groups."""
     candidates, baseline, selection = list(plan.candidates), plan.baseline, None
-    rivals: dict[str, str] = {}
+    peer_baselines: dict[str, str] = {}
     if plan.opponents:
         selection = _select(plan, work, plan.opponents)
         baseline = selection.chosen
         _add_opponent(candidates, plan.opponents, baseline)
-    for group, those in plan.rivals.items():
-        rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
-        _add_opponent(candidates, those, rivals[group])
-    return candidates, baseline, selection, rivals
+    for group, those in plan.peer_baselines.items():
+        peer_baselines[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
+        _add_opponent(candidates, those, peer_baselines[group])
+    return candidates, baseline, selection, peer_baselines
 
 
 def _cautions(
@@ -450,11 +454,11 @@ def _cautions(
     exact: list[str] = []
     of_inputs: list[tuple[str, str]] = []
     if isinstance(inputs, Cautions):
-        exact = inputs.exact_estimates(plan.asked, plan.loads)
-        of_inputs = inputs.cautions(plan.asked, plan.machine, plan.loads)
+        exact = inputs.exact_estimates(plan.request, plan.loads)
+        of_inputs = inputs.cautions(plan.request, plan.machine, plan.loads)
 
     def generate(case: Case) -> Load:
-        return case.items(plan.setting, plan.machine, plan.loads, plan.asked)
+        return case.items(plan.setting, plan.machine, plan.loads, plan.request)
 
     judging = JudgingWindows(cases, plan.loads, plan.machine, generate)
     found = cautions(
@@ -464,14 +468,16 @@ def _cautions(
         cases=cases,
         loads=np.array([loads[number] for number in look.cases]),
         candidates=_with_trainings(candidates, measured.trainings),
-        clairvoyant=see_too_much(deciders, [one for one in candidates if one.name not in bounds], plan.setting),
+        clairvoyant=hidden_information_users(
+            deciders, [one for one in candidates if one.name not in bounds], plan.setting
+        ),
         hidden=plan.setting.policies.hidden,
         exact=exact,
-        of_windows=[*cautions_of_windows(deciders, judging), *alike_neighbours(measured, metric)],
+        of_windows=[*cautions_of_windows(deciders, judging), *correlated_windows(measured, metric)],
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         extra_opponents=extra_opponents,
-        of_setting=[*of_inputs, *cautions_of_models(deciders), *cautions_of_size(plan.asked, plan.loads)],
+        of_setting=[*of_inputs, *cautions_of_models(deciders), *cautions_of_size(plan.request, plan.loads)],
     )
     if any(row.n_weeks for row in deciding_rows(rows, metric)):
         return tuple(caution for caution in found if caution.kind not in ("powerless", "few-windows"))
@@ -489,7 +495,7 @@ def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str
 
 def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: ComparisonLook) -> list[SummaryRow]:
     """Return the table at the level of a look."""
-    sweep = plan.asked
+    sweep = plan.request
     return summarise(
         measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=round(1 - look.level, 12)
     )
@@ -508,7 +514,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
 
 def _look_words(plan: _Plan, look: ComparisonLook) -> str:
     """Return the number of looks in words, if more than one is allowed."""
-    n_looks, all_looks = len(plan.looks), round(1 - plan.asked.confidence, 12)
+    n_looks, all_looks = len(plan.looks), round(1 - plan.request.confidence, 12)
     if n_looks == 1:
         return ""
     return (
@@ -523,7 +529,7 @@ def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name:
         candidates.insert(0, next(one for one in among if one.name == name))
 
 
-def _compare_with_rival(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
+def _compare_with_peer(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> PeerBaseline:
     """Return the ratios of the candidates that know as much to the best classic policy that does."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
@@ -536,10 +542,10 @@ def _compare_with_rival(plan: _Plan, measured: Measured, group: str, name: str, 
         verdict(row, name, infos[metric], n_tests=len(deciding), tails=tails, criteria=plan.criteria, base=base)
         for row in ours
     )
-    return Rival(name, group, tuple(ours), tuple(words))
+    return PeerBaseline(name, group, tuple(ours), tuple(words))
 
 
-def _room_for_improvement(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
+def _clairvoyant_gains(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
     """Say of each policy that stands beside itself with true run times how much they would win."""
     metric = plan.metrics[0]
     for name, twin in plan.bounds.items():
@@ -617,9 +623,9 @@ def _check_statistics() -> None:
         raise MissingExtra("scipy", "report")
 
 
-def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
+def _warm_up(plan: _Plan, reporter: CompareProgress) -> None:
     """Compile the code of the candidates here, once, instead of in every worker."""
-    plan.setting.simulator.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
+    plan.setting.simulator.warm_up([one.policy + one.suffix for one in plan.candidates], reporter.message)
     for one in itertools.chain.from_iterable(plan.deciders.values()):
         if isinstance(one, ModelDecider):
-            one.model.warm_up(tell.message)
+            one.model.warm_up(reporter.message)

@@ -39,7 +39,7 @@ FILES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class PeerBaseline:
     """The best of the classic policies that know as much as some candidates, chosen as the baseline is."""
 
     name: str  # the policy
@@ -74,8 +74,10 @@ class Comparison:
     n_points: int
     n_simulated: int
     metrics: Mapping[str, MetricInfo]  # definition of every metric of the setting
-    rivals: tuple[Rival, ...] = ()  # further opponents of candidates that know more than the heuristics do
-    asked: tuple[str, ...] = ()  # the metrics with verdicts, the deciding one first
+    peer_baselines: tuple[
+        PeerBaseline, ...
+    ] = ()  # further opponents of candidates that know more than the heuristics do
+    verdict_metrics: tuple[str, ...] = ()  # the metrics with verdicts, the deciding one first
     tails: tuple[str, ...] = ()  # metrics of the tail beside it
     criteria: Criteria = CRITERIA  # criteria for equal, and for no worse
     look: LookTaken | None = None  # after which look it ended; ``None`` if there was to be one
@@ -91,7 +93,7 @@ def read_comparison(folder: str | Path) -> Comparison:
     if not summary.rows or summary.metric not in {row.metric for row in summary.rows}:
         raise ReadError(path, f"is no summary of a comparison (it has no rows of {readable(summary.metric)})")
     setting, _ = setting_of(*sweep_in(folder), trust=False)
-    found = dict(summary) | {"asked": summary.asked or (summary.metric,)}
+    found = dict(summary) | {"verdict_metrics": summary.verdict_metrics or (summary.metric,)}
     return Comparison(folder=folder, n_simulated=0, metrics=setting.measures.metrics, **found)
 
 
@@ -139,8 +141,8 @@ class _Summary(BaseModel):
     metric: str
     n_points: int
     rows: tuple[SummaryRow, ...]
-    rivals: tuple[Rival, ...] = ()
-    asked: tuple[str, ...] = ()
+    peer_baselines: tuple[PeerBaseline, ...] = Field((), alias="rivals")
+    verdict_metrics: tuple[str, ...] = Field((), alias="asked")
     tails: tuple[str, ...] = ()
     criteria: Criteria = CRITERIA
     look: LookTaken | None = None
@@ -151,12 +153,12 @@ class _Summary(BaseModel):
     def _fill_in(cls, rows: object) -> object:
         return _filled_in(rows)
 
-    @field_validator("rivals", mode="before")
+    @field_validator("peer_baselines", mode="before")
     @classmethod
-    def _fill_in_rivals(cls, rivals: object) -> object:
-        if not isinstance(rivals, list):
-            return rivals
-        return [one | {"rows": _filled_in(one.get("rows"))} if isinstance(one, dict) else one for one in rivals]
+    def _fill_in_peers(cls, peer_baselines: object) -> object:
+        if not isinstance(peer_baselines, list):
+            return peer_baselines
+        return [one | {"rows": _filled_in(one.get("rows"))} if isinstance(one, dict) else one for one in peer_baselines]
 
 
 def write_comparison(
@@ -207,7 +209,7 @@ def write_comparison(
             "warnings": [dataclasses.asdict(caution) for caution in comparison.cautions],
             "baseline": comparison.baseline,
             "metric": comparison.metric,
-            "asked": comparison.asked,
+            "asked": comparison.verdict_metrics,
             "tails": comparison.tails,
             "added": comparison.added,
             "criteria": dataclasses.asdict(comparison.criteria),
@@ -216,7 +218,11 @@ def write_comparison(
             "chosen_by": None if selection is None else selection.words(),
             "rows": [without_nan(row) for row in rows],
             **({"look": dataclasses.asdict(comparison.look)} if comparison.look else {}),
-            **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
+            **(
+                {"rivals": [_peer_as_json(peer) for peer in comparison.peer_baselines]}
+                if comparison.peer_baselines
+                else {}
+            ),
         },
     )
     write_json(out / "provenance.json", {"identity": identity, "seed": sweep.seed})
@@ -240,8 +246,8 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         frame.write_parquet(out)
 
 
-def _rival_as_json(rival: Rival) -> dict[str, Any]:
-    return dataclasses.asdict(rival) | {"rows": [without_nan(row) for row in _as_json(rival.rows)]}
+def _peer_as_json(peer: PeerBaseline) -> dict[str, Any]:
+    return dataclasses.asdict(peer) | {"rows": [without_nan(row) for row in _as_json(peer.rows)]}
 
 
 def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:

@@ -52,11 +52,11 @@ class HeldOutRow:
     ratio: float
     ratio_low: float
     ratio_high: float
-    rival: str  # the best of the classic policies with the same predictions; empty if it predicts nothing
+    peer: str  # the best of the classic policies with the same predictions; empty if it predicts nothing
     # the same of the ratio to it
-    rival_ratio: float
-    rival_low: float
-    rival_high: float
+    peer_ratio: float
+    peer_low: float
+    peer_high: float
     tail: Mapping[str, float]  # means over windows of `TAIL_METRICS`, by name
     confidence: float = CONFIDENCE  # share of intervals that would hold the true value
 
@@ -91,7 +91,7 @@ def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
         windows = {"length": "all", "warm_up": "all"}
     share = list(DEFAULT_RANGE) if sweep.range == [0.0, 1.0] else sweep.range
     data = sweep.model_dump() | {"windows": windows, "range": share}
-    return type(sweep).model_validate(data).placed(sweep.where, sweep.folder)
+    return type(sweep).model_validate(data).located(sweep.where, sweep.folder)
 
 
 def run_held_out(
@@ -109,16 +109,21 @@ def run_held_out(
     out, progress = Path(out), progress or CompareProgress()
     sweep = _with_tail(sweep, setting_for(sweep))
     found: dict[str, Comparison] = {}
-    rivals: dict[str, str] = {}
+    peer_baselines: dict[str, str] = {}
     for protocol in PROTOCOLS:
-        asked = by_protocol(sweep, protocol)
+        planned = by_protocol(sweep, protocol)
         if found:
-            asked = asked.model_copy(update={"baseline": found["windows"].baseline})
+            planned = planned.model_copy(update={"baseline": found["windows"].baseline})
         progress.message(f"{protocol}:")
         found[protocol] = run_comparison(
-            asked, out=out / protocol, n_workers=n_workers, on=on, progress=progress, rivals=rivals or None
+            planned,
+            out=out / protocol,
+            n_workers=n_workers,
+            on=on,
+            progress=progress,
+            peer_baselines=peer_baselines or None,
         )
-        rivals = {one.group: one.name for one in found["windows"].rivals}
+        peer_baselines = {one.group: one.name for one in found["windows"].peer_baselines}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
     sentences = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
@@ -148,14 +153,14 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
         if row.workload == ALL and row.metric in TAIL_METRICS
     }
     against = {
-        row.candidate: (rival.name, row.ratio, row.ratio_low, row.ratio_high)
-        for rival in comparison.rivals
-        for row in rival.rows
+        row.candidate: (peer.name, row.ratio, row.ratio_low, row.ratio_high)
+        for peer in comparison.peer_baselines
+        for row in peer.rows
     }
     for row in comparison.rows:
         if row.workload != ALL or row.metric != first.metric:
             continue
-        rival, ratio, low, high = against.get(row.candidate, ("", math.nan, math.nan, math.nan))
+        peer, ratio, low, high = against.get(row.candidate, ("", math.nan, math.nan, math.nan))
         yield HeldOutRow(
             protocol=protocol,
             candidate=row.candidate,
@@ -163,10 +168,10 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
             ratio=row.ratio,
             ratio_low=row.ratio_low,
             ratio_high=row.ratio_high,
-            rival=rival,
-            rival_ratio=ratio,
-            rival_low=low,
-            rival_high=high,
+            peer=peer,
+            peer_ratio=ratio,
+            peer_low=low,
+            peer_high=high,
             confidence=row.confidence,
             tail={name: tails[row.candidate, name] for name in TAIL_METRICS if (row.candidate, name) in tails},
         )

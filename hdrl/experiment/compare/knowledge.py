@@ -29,7 +29,7 @@ def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict
     }
 
 
-def see_too_much(
+def hidden_information_users(
     deciders: Mapping[str, Sequence[Decider]], candidates: Sequence[Candidate], setting: Setting
 ) -> list[str]:
     """Return the names of the candidates that say they see what no scheduler sees.
@@ -37,8 +37,12 @@ def see_too_much(
     A Python file says so by ``clairvoyant = True``, on its function or in the file.
     """
     named = {one.name: [one.decider(setting)] for one in candidates if not one.files}
-    everybody = {**named, **deciders}
-    return [one.name for one in candidates if any(each.knows().sees_too_much for each in everybody[one.name])]
+    all_deciders = {**named, **deciders}
+    return [
+        one.name
+        for one in candidates
+        if any(each.knowledge().uses_hidden_information for each in all_deciders[one.name])
+    ]
 
 
 class JudgingWindows:
@@ -126,9 +130,9 @@ class JudgingWindows:
     def _runs_of(self, case: Case, environment: EnvironmentSpec) -> Runs | None:
         """Return the runs of the items that count."""
         key = "marks", _key(case), environment.id
-        marks = self._cached(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
+        fingerprints = self._cached(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
         first = case.first_job if case.source >= 0 else case.warm_up
-        return None if marks is None else runs_of(marks[first : first + case.n_jobs])
+        return None if fingerprints is None else runs_of(fingerprints[first : first + case.n_jobs])
 
     def _cached(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
         """Return a value that takes long to find, and is needed again and again."""
@@ -139,7 +143,9 @@ class JudgingWindows:
 
 def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> list[tuple[str, str]]:
     """Return cautions about models that were trained on or chosen by the windows: kinds and sentences."""
-    trained = {name: [known for one in those if (known := one.knows()).is_trained] for name, those in deciders.items()}
+    trained = {
+        name: [known for one in those if (known := one.knowledge()).is_trained] for name, those in deciders.items()
+    }
     found = []
     for kind, verb, words_of in (
         ("trained-on", "was trained on", windows.words),
@@ -163,15 +169,17 @@ def cautions_of_models(deciders: Mapping[str, Sequence[Decider]]) -> list[tuple[
     return list(dict.fromkeys(found))
 
 
-def rival_groups(
+def peer_groups(
     deciders: Mapping[str, Sequence[Decider]], candidates: Sequence[Candidate], setting: Setting
 ) -> dict[str, list[str]]:
     """Return the candidates that know more than the heuristics do, by the group of policies that know as much."""
     found: dict[str, list[str]] = {}
     for candidate in candidates:
-        knows: list[str | Mapping[str, Any]] = [candidate.policy] if candidate.policy else []
-        knows += [one.model.environment for one in deciders.get(candidate.name, ()) if isinstance(one, ModelDecider)]
-        for group in {setting.policies.peer_group(one) for one in knows} - {None}:
+        knowledge: list[str | Mapping[str, Any]] = [candidate.policy] if candidate.policy else []
+        knowledge += [
+            one.model.environment for one in deciders.get(candidate.name, ()) if isinstance(one, ModelDecider)
+        ]
+        for group in {setting.policies.peer_group(one) for one in knowledge} - {None}:
             found.setdefault(str(group), []).append(candidate.name)
     return found
 

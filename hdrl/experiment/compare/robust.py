@@ -22,7 +22,7 @@ from hdrl.experiment.run.inputs import make_sweep
 from hdrl.metrics.statistics import kendall_tau
 from hdrl.options.sweep import Sweep
 
-AS_ASKED = "as asked"
+AS_REQUESTED = "as asked"
 RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 
 
@@ -30,7 +30,7 @@ RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 class Condition:
     """Result of a comparison under one condition."""
 
-    name: str  # the key that was changed, and its value; `AS_ASKED` for the comparison itself
+    name: str  # the key that was changed, and its value; `AS_REQUESTED` for the comparison itself
     winner: str  # the candidate with the best mean ratio, the baseline among them; empty if none has a ratio
     tau: float  # Kendall's tau of the ranking with that of the unchanged comparison
     ratios: Mapping[str, float]  # the ratio to the baseline by candidate; NaN where there is none
@@ -67,17 +67,21 @@ def run_robust(
     sweeps = dict(_conditions(sweep, vary))
     found: dict[str, Comparison] = {}
     for name, one in sweeps.items():
-        asked = one if not found else one.model_copy(update={"baseline": found[AS_ASKED].baseline})
+        varied = one if not found else one.model_copy(update={"baseline": found[AS_REQUESTED].baseline})
         progress.message(f"{name}:")
         found[name] = run_comparison(
-            asked, out=out / re.sub(r"[^\w.=+-]", "_", name), n_workers=n_workers, on=on, progress=progress
+            varied, out=out / re.sub(r"[^\w.=+-]", "_", name), n_workers=n_workers, on=on, progress=progress
         )
-    first = found[AS_ASKED]
+    first = found[AS_REQUESTED]
     sign = -1.0 if first.metrics[first.metric].lower_is_better is False else 1.0
     ratios = {name: _ratios(one) for name, one in found.items()}
     conditions = tuple(
         Condition(
-            name, _winner(ratios[name], sign), _tau(ratios[AS_ASKED], ratios[name]), ratios[name], found[name].verdict
+            name,
+            _winner(ratios[name], sign),
+            _tau(ratios[AS_REQUESTED], ratios[name]),
+            ratios[name],
+            found[name].verdict,
         )
         for name in found
     )
@@ -100,7 +104,7 @@ def run_robust(
 
 def _conditions(sweep: Sweep, vary: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sweep]]:
     """Return the comparison itself, and with each value; those that are the same as it are left out."""
-    yield AS_ASKED, sweep
+    yield AS_REQUESTED, sweep
     for key, values in vary.items():
         for value in values:
             name = f"{key}={value}"

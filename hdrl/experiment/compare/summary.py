@@ -332,7 +332,7 @@ def tails_of(metric: str, known: Collection[str]) -> list[str]:
     return waits or [name for name in (f"p99_{of}", f"max_{of}") if name in known]
 
 
-def alike_neighbours(measured: Measured, metric: str) -> Iterator[tuple[str, str]]:
+def correlated_windows(measured: Measured, metric: str) -> Iterator[tuple[str, str]]:
     """Warn of logs whose neighbouring windows have like ratios, more than chance explains."""
     base = measured.values[measured.baseline][metric]
     others = [name for name in measured.candidates if name != measured.baseline]

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from hdrl import experiments
 from hdrl.base.errors import ReadError, UnknownName
-from hdrl.base.files import expanded, read_json, user_folder, why_unsafe
+from hdrl.base.files import expanded, read_json, unsafe_reason, user_folder
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.reproduce.claims import Claim
 from hdrl.experiment.reproduce.resulttable import read_reference
@@ -209,7 +209,7 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
     """Return the folders to search for traces: those given, those of ``HDRL_TRACES``, that of fetched logs."""
     named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
     fetched = user_folder("workloads")
-    ours = [] if why_unsafe(fetched) else [fetched]  # where others cannot replace logs
+    ours = [] if unsafe_reason(fetched) else [fetched]  # where others cannot replace logs
     return [*(expanded(folder) for folder in (*given, *named) if str(folder)), *ours]
 
 

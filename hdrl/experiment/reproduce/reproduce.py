@@ -201,11 +201,11 @@ class _Work:
         if left:
             self.message(f"training {len(left)} models")
 
-        def tell(index: int, result: None) -> None:
+        def report(index: int, result: None) -> None:
             del result
             self.message(f"{left[index].folder.relative_to(self.out)} is trained")
 
-        run_tasks(_train, left, n_workers=self.n_workers, on_result=tell, describe=lambda one: one.folder.name)
+        run_tasks(_train, left, n_workers=self.n_workers, on_result=report, describe=lambda one: one.folder.name)
 
     def compare(self, sweep: Sweep) -> Comparison:
         """Run a comparison, or continue it."""

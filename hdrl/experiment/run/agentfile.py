@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.base.errors import HdrlError
-from hdrl.base.pyfiles import AgentError, blamed, one_line, run_policy_file
+from hdrl.base.pyfiles import AgentError, located_errors, one_line, run_policy_file
 from hdrl.setting import BATCH, SETTINGS
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _agent_classes(module: ModuleType) -> list[type[Any]]:
 
 def _make(cls: type[Any], policy_pair: str, path: Path) -> Policy:
     try:
-        with blamed(path):
+        with located_errors(path):
             policy: Policy = cls(policy_pair).policy
     except HdrlError:
         raise

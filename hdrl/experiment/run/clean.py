@@ -136,7 +136,7 @@ def _plan(folder: Path, *, soft: bool) -> CleanPlan:
     ours = read_manifest(folder).files
     files, kept = [], {}
     for path in sorted(folder.iterdir()):
-        if path.name == EVENTS_FOLDER and _is_ours_alone(path, ours):
+        if path.name == EVENTS_FOLDER and _holds_only_events(path, ours):
             files += [f"{EVENTS_FOLDER}/{inside.name}" for inside in sorted(path.iterdir())]
             continue
         reason = _reason_to_keep(path, ours, soft=soft)
@@ -164,7 +164,7 @@ def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -
     return ""
 
 
-def _is_ours_alone(path: Path, ours: Mapping[str, str | None]) -> bool:
+def _holds_only_events(path: Path, ours: Mapping[str, str | None]) -> bool:
     """Return whether a folder holds TensorBoard's events and nothing else."""
     if path.is_symlink() or not path.is_dir():
         return False

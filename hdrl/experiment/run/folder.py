@@ -112,8 +112,8 @@ def _remove_abandoned(folder: Path) -> None:
     """
     is_dated = _DATED.fullmatch(folder.name) is not None
     for left in folder.parent.glob(_ANY_DATED if is_dated else f".{glob.escape(folder.name)}.????????"):
-        is_ours = not is_dated or _DATED.fullmatch(left.name[1:].rpartition(".")[0]) is not None
-        if is_ours and left.is_dir() and not left.is_symlink():
+        is_own_file = not is_dated or _DATED.fullmatch(left.name[1:].rpartition(".")[0]) is not None
+        if is_own_file and left.is_dir() and not left.is_symlink():
             with contextlib.suppress(OSError):  # another run has it, or has just removed it
                 handle = os.open(left, os.O_RDONLY)
                 if try_lock(handle):

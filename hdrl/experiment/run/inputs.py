@@ -28,8 +28,8 @@ RESOLVED_FILE = "options.resolved.json"
 """The options of a run, every default filled in; it lies in the folder of its results."""
 
 _PROVENANCE = "provenance.json"
-_MARKS_OF_RESULTS = (_PROVENANCE, "manifest.json", "summary.json", "points.jsonl", RESUME_FILE, RESOLVED_FILE)
-_MARK_OF_EXPERIMENTS = "experiment.json"
+_RESULT_FILES = (_PROVENANCE, "manifest.json", "summary.json", "points.jsonl", RESUME_FILE, RESOLVED_FILE)
+_EXPERIMENT_FILE = "experiment.json"
 
 
 def is_in_results(path: Path) -> bool:
@@ -38,8 +38,8 @@ def is_in_results(path: Path) -> bool:
     Links are followed; folders within one of results belong to it.
     """
     folders = (path.absolute().parent, path.resolve().parent)
-    marks = (*_MARKS_OF_RESULTS, _MARK_OF_EXPERIMENTS)
-    return any((folder / name).is_file() for folder in folders for name in marks) or any(
+    markers = (*_RESULT_FILES, _EXPERIMENT_FILE)
+    return any((folder / name).is_file() for folder in folders for name in markers) or any(
         (above / _PROVENANCE).is_file() for folder in folders for above in folder.parents
     )
 
@@ -117,7 +117,7 @@ def parse_options(
         changed = [override(merged, _placed(text, model)) for text in overrides]
         if not trust:
             _refuse_programs(merged, model, where, changed)
-    options = validated(model, merged, where, changed).placed(where, Path(folder))
+    options = validated(model, merged, where, changed).located(where, Path(folder))
     _check_named(found, name, options, where)
     return options
 
@@ -234,7 +234,7 @@ def make_sweep(
         merged["candidates"] = [
             model_in_folder(one, Path(folder)) if isinstance(one, str) else one for one in candidates
         ]
-    sweep = validated(found.inputs.Sweep, merged, where).placed(where, Path(folder))
+    sweep = validated(found.inputs.Sweep, merged, where).located(where, Path(folder))
     _check_named(found, name, sweep, where)
     known = found.measures.metrics
     for metric in (*(sweep.metrics or ()), *(sweep.tails or ())):

@@ -53,8 +53,8 @@ def _events(trace: Any) -> Iterator[tuple[float, int, int, str]]:
     for task, n_units in zip(trace.stays["task"].tolist(), trace.stays["n_units"].tolist(), strict=True):
         units.setdefault(task, n_units)
     for number, row in enumerate(trace.tasks):
-        asked = f", requested {row['requested_s']:g} s" if row["requested_s"] == row["requested_s"] else ""
-        yield float(row["release_s"]), 1, logging.DEBUG, f"job {number} arrived{asked}"
+        requested = f", requested {row['requested_s']:g} s" if row["requested_s"] == row["requested_s"] else ""
+        yield float(row["release_s"]), 1, logging.DEBUG, f"job {number} arrived{requested}"
         if row["start_s"] >= 0:
             yield float(row["start_s"]), 2, logging.INFO, f"job {number} started on {units.get(number, 0)} units"
         if row["end_s"] >= 0:

@@ -55,7 +55,7 @@ def _listed(folder: Path) -> Listed | None:
     if not (folder / "options.resolved.json").is_file():
         return None
     kind, metrics = "training" if resumable else "run", folder / "metrics.json"
-    return Listed(folder, kind, metrics.is_file(), _what(folder), _written(folder, metrics))
+    return Listed(folder, kind, metrics.is_file(), _title_of(folder), _written(folder, metrics))
 
 
 def _written(folder: Path, last: Path) -> datetime:
@@ -64,7 +64,7 @@ def _written(folder: Path, last: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime).astimezone()
 
 
-def _what(folder: Path) -> str:
+def _title_of(folder: Path) -> str:
     origin = read_object(folder / "provenance.json")
     parts = [origin.get(key) for key in ("agent", "workload", "platform")]
     names = [part.get("name") if isinstance(part, dict) else part for part in parts]

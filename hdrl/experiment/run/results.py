@@ -29,7 +29,7 @@ def write_results(
 
     ``model`` is the file that decided, by default the one that the options name. ``extra`` is added to the provenance.
     """
-    options, setting = plan.asked, plan.setting
+    options, setting = plan.request, plan.setting
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
     trace = dataclasses.replace(trace, info=repeatable)
     for one in setting.view.files:
@@ -51,7 +51,7 @@ def _simulator_version(trace: Trace) -> dict[str, str]:
 
 
 def _provenance(plan: RunPlan, trace: Trace, model: Path | None) -> dict[str, Any]:
-    options, agent = plan.asked, plan.agent
+    options, agent = plan.request, plan.agent
     learned: dict[str, Any] = {} if model is None else {"model_sha256": sha256_of_file(model)}
     read = plan.setting.policies.files(agent.policy) if isinstance(agent.policy, str) else ()
     if read:
@@ -80,12 +80,12 @@ def versions(*, torch: bool = False) -> dict[str, str]:
     }
 
 
-def without_places(value: object) -> Any:
+def strip_folders(value: object) -> Any:
     """Return a value made of dicts and lists with all absolute paths in it cut to their last part."""
     if isinstance(value, Mapping):
-        return {str(key): without_places(inner) for key, inner in value.items()}
+        return {str(key): strip_folders(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [without_places(inner) for inner in value]
+        return [strip_folders(inner) for inner in value]
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, str | Path):
@@ -103,6 +103,6 @@ def inputs_of(machine: Machine, load: Load) -> dict[str, Any]:
             "n_jobs": load.n_items,
             "n_dropped": dict(load.n_dropped),
             "sha256": load.sha256(),
-            "origin": without_places(load.origin),
+            "origin": strip_folders(load.origin),
         },
     }

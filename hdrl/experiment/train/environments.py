@@ -64,13 +64,13 @@ class ChosenEnvironment:
 
     def check_can_play(self, where: str, machine: Machine | None = None) -> None:
         """Refuse an environment whose models `player` cannot play, on any machine or on this one."""
-        why = self.spec.unplayable(self.arguments, machine)
+        why = self.spec.unplayable_reason(self.arguments, machine)
         if why is not None:
             raise OptionsError(f"{where}: {why}")
 
     def check_exact(self, machine: Machine, load: Load, where: str) -> None:
         """Refuse a machine and a load that it cannot simulate exactly."""
-        why = self.spec.refuses(machine, load, self.arguments)
+        why = self.spec.unsupported_reason(machine, load, self.arguments)
         if why is not None:
             raise OptionsError(f"{where}: {self.id} cannot simulate {load.name} on {machine.name}: {why}")
 

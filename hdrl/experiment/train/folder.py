@@ -37,7 +37,7 @@ class TrainingFolder(FolderLock):
 
     def __init__(self, plan: RunPlan) -> None:
         super().__init__(plan.out)
-        self.path, self._options = plan.out, plan.asked
+        self.path, self._options = plan.out, plan.request
         self._names = {*FILES, *(name for one in plan.setting.view.files for name in one.names)}
         self.checkpoint, self.best, self.model = (plan.out / name for name in (CHECKPOINT_FILE, BEST_FILE, MODEL_FILE))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import HdrlError, LearningError, MissingExtra, OptionsError, UnknownName
-from hdrl.base.pyfiles import blamed, one_line
+from hdrl.base.pyfiles import located_errors, one_line
 from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.options.file import OptionsFile
@@ -42,9 +42,9 @@ def one_thread() -> Iterator[None]:
     """
     import torch
 
-    from hdrl.learn.threads import helped_by, torch_threads
+    from hdrl.learn.threads import torch_threads, use_helper_threads
 
-    with helped_by(torch.get_num_threads() - 1), torch_threads(1):
+    with use_helper_threads(torch.get_num_threads() - 1), torch_threads(1):
         yield
 
 
@@ -80,7 +80,7 @@ def make_agent(
     if cls is None:
         raise TypeError("the agent does not learn")
     try:
-        with one_thread(), blamed(path):  # agents from files, too, begin with the same weights on every machine
+        with one_thread(), located_errors(path):  # agents from files, too, begin with the same weights on every machine
             if choice.kind is AgentKind.HDEEPRM:
                 adapter = import_module(HDEEPRM_ADAPTER)
                 settings, seed = adapter.HDeepRMConfig.of(config, where), stream_seed(seed, "train")
@@ -129,17 +129,17 @@ def device_of(options: OptionsFile, agent: Agent) -> torch.device:
     """Return the device on which an agent learns."""
     from hdrl.learn.device import CPU, find_device
 
-    asked, where = options.learning.device, f"{options.where}: learning.device"
-    if asked == "auto" and (options.learning.distributed is not None or agent.computes_on == "cpu"):
+    requested, where = options.learning.device, f"{options.where}: learning.device"
+    if requested == "auto" and (options.learning.distributed is not None or agent.computes_on == "cpu"):
         return CPU
-    found = find_device(asked, where)
+    found = find_device(requested, where)
     if found != CPU and agent.computes_on == "cpu":
         raise OptionsError(
-            f"{where} is {asked!r}, but {type(agent).__name__} computes on the CPU alone, expected 'cpu'"
+            f"{where} is {requested!r}, but {type(agent).__name__} computes on the CPU alone, expected 'cpu'"
         )
     if found != CPU and options.learning.distributed is not None:
         raise OptionsError(
-            f"{where} is {asked!r}, but workers of learning.distributed compute on the CPU alone, expected 'cpu'"
+            f"{where} is {requested!r}, but workers of learning.distributed compute on the CPU alone, expected 'cpu'"
         )
     return found
 
@@ -175,10 +175,10 @@ def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | N
     from hdrl.learn.rollout import Rollout
     from hdrl.learn.train import Imitation
 
-    asked = options.learning.imitation
-    if asked is None:
+    requested = options.learning.imitation
+    if requested is None:
         return None
-    n_first, name = asked.iterations or 0, type(agent).__name__
+    n_first, name = requested.iterations or 0, type(agent).__name__
     n_iterations = options.runs * options.learning.iterations
     if n_first and type(agent).imitate is Base.imitate:
         raise OptionsError(f"{options.where}: {IMITATION}: {name} cannot imitate, expected ppo")
@@ -186,7 +186,7 @@ def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | N
         raise OptionsError(
             f"{options.where}: {IMITATION}.iterations is {n_first}, expected at most the {n_iterations} of the training"
         )
-    if asked.adversarial is None:
+    if requested.adversarial is None:
         return Imitation(n_first, envs.guide_actions)
     if not isinstance(agent.memory(1), Rollout):
         raise OptionsError(
@@ -195,7 +195,7 @@ def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | N
         )
     generator = torch.Generator().manual_seed(stream_seed(options.seed, "adversary"))
     try:
-        adversary = Adversary(agent, asked.adversarial, generator, begins_after=n_first)
+        adversary = Adversary(agent, requested.adversarial, generator, begins_after=n_first)
     except (UnknownName, LearningError) as error:
         raise OptionsError(f"{options.where}: {IMITATION}.adversarial: {error}") from None
     return Imitation(n_first, envs.guide_actions, adversary)

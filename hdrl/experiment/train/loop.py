@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import LearningError
-from hdrl.base.pyfiles import blamed
+from hdrl.base.pyfiles import located_errors
 from hdrl.base.seeding import stream_seed
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.progress import Progress
@@ -65,8 +65,8 @@ class LoggedTraining:
         decisions: DecisionLog | None,
     ) -> None:
         self.reached = Reached()
-        self.n_iterations = plan.asked.runs * plan.asked.learning.iterations
-        self._options, self._learning = plan.asked, plan.asked.learning
+        self.n_iterations = plan.request.runs * plan.request.learning.iterations
+        self._options, self._learning = plan.request, plan.request.learning
         self._folder, self._agent_file, self._trainer = plan.out, plan.agent.path, trainer
         self._save_checkpoint, self._save_best, self._validation_envs = save_checkpoint, save_best, validation_envs
         self._progress, self._decisions = progress, decisions
@@ -132,7 +132,7 @@ class LoggedTraining:
 
     def _trained(self) -> Iteration:
         done: list[Iteration] = []
-        with blamed(self._agent_file):
+        with located_errors(self._agent_file):
             self._trainer.run(self._trainer.n_iterations + 1, on_iteration=done.append)
         return done[0]
 
@@ -165,7 +165,7 @@ class LoggedTraining:
 
         if self._first is None:
             return []
-        with blamed(self._agent_file):
+        with located_errors(self._agent_file):
             try:
                 return checked_probabilities(self._trainer.agent, *self._first)
             except LearningError:
@@ -178,7 +178,7 @@ class LoggedTraining:
 
         check_weights(self._trainer.agent)
         n_episodes, seed = self._learning.n_validation_episodes, stream_seed(self._options.seed, "validation")
-        with blamed(self._agent_file), silence_listener(self._trainer.agent):
+        with located_errors(self._agent_file), silence_listener(self._trainer.agent):
             episodes = [_row(episode) for episode in evaluate(self._trainer.agent, envs, n_episodes, seed=seed)]
         score = self._score(episodes)
         if self.reached.best_score is None or score > self.reached.best_score:

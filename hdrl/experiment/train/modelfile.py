@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hdrl.base.errors import LearningError, OptionsError, ReadError, readable
 from hdrl.base.files import atomic_write_bytes
-from hdrl.base.pyfiles import blamed
+from hdrl.base.pyfiles import located_errors
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import ChosenEnvironment, environment_from
@@ -65,7 +65,7 @@ def checkpoint_of_choice(
 def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:
     """Let an agent start from the weights of a model file."""
     try:
-        with blamed(path):
+        with located_errors(path):
             agent.load_weights(model)
     except LearningError as error:
         raise LearningError(f"{where}: {error}") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
-from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
+from hdrl.base.pyfiles import TRUST, UntrustedFile, located_errors, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import ChosenEnvironment, check_same_meaning
@@ -112,9 +112,9 @@ class Model:
         return self._spec.spec
 
     @property
-    def knows_too_much(self) -> bool:
+    def uses_hidden_information(self) -> bool:
         """True if its observations show information that no real scheduler has."""
-        return self._spec.spec.knows_too_much(self._spec.arguments)
+        return self._spec.spec.uses_hidden_information(self._spec.arguments)
 
     def check_can_play(self, machine: Machine | None = None) -> None:
         """Refuse a model that cannot be played in the world of the policies that hdrl simulates."""
@@ -274,7 +274,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
     """
     from hdrl.learn.evaluate import play
 
-    with one_thread(), blamed(path):
+    with one_thread(), located_errors(path):
         play(agent, env, seed=seed, before=before)
     trace: Trace = env.trace()
     return trace

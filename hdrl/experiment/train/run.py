@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import LearningError, OptionsError
 from hdrl.base.files import atomic_write_bytes
-from hdrl.base.pyfiles import blamed
+from hdrl.base.pyfiles import located_errors
 from hdrl.base.seeding import stream_seed
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.agentfile import AgentError, AgentKind
@@ -93,7 +93,7 @@ class TrainingRun:
         on: str = "local",
         hdeeprm_model: bool = False,
     ) -> None:
-        self.options, self.choice = options, choice = plan.asked, plan.agent
+        self.options, self.choice = options, choice = plan.request, plan.agent
         why_not = options.no_learning()
         if why_not is not None:
             raise OptionsError(f"{options.where}: {why_not}")
@@ -109,13 +109,13 @@ class TrainingRun:
         self.world = TrainingWorld(plan)
         require_torch()
         from hdrl.learn.device import name_of
-        from hdrl.learn.portability import why_not_portable
+        from hdrl.learn.portability import nonportable_reasons
 
         check_options_of(options, choice)
         self._validation_envs = self._make_validation_envs()
         self.trainer: Trainer | DistributedTrainer | ConfigurationTrainer = self._make_trainer(on)
         self.device = name_of(self.trainer.agent.device)
-        self.why_not_portable = why_not_portable(self.trainer.agent)
+        self.nonportable_reasons = nonportable_reasons(self.trainer.agent)
         self._trained_on = self.world.trained_on(is_validated=options.learning.validation_every is not None)
         self.world.check_test()
         check_writable(self._output)
@@ -149,8 +149,8 @@ class TrainingRun:
         """Return the entries of the provenance about the training."""
         device = self.device_name()
         found: dict[str, Any] = {} if device is None else {"device": device}
-        found["is_portable"] = not self.why_not_portable
-        return found | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})
+        found["is_portable"] = not self.nonportable_reasons
+        return found | ({"why_not_portable": self.nonportable_reasons} if self.nonportable_reasons else {})
 
     def _listen(self) -> DecisionLog | None:
         """Listen to the agent if its decisions are logged; the agents of several workers are in other processes."""
@@ -177,8 +177,8 @@ class TrainingRun:
     def _train(self) -> bool:
         is_new = self.folder.make()
         LOGGER.info("device %s", self.device)
-        if self.why_not_portable:
-            LOGGER.info("another processor may find other weights: %s", "; ".join(self.why_not_portable))
+        if self.nonportable_reasons:
+            LOGGER.info("another processor may find other weights: %s", "; ".join(self.nonportable_reasons))
         else:
             LOGGER.info("every x86-64 processor with AVX2 finds the same weights")
         try:
@@ -252,7 +252,7 @@ class TrainingRun:
         if distributed is not None:
             envs.close()
             return self._several(made, distributed, on)
-        with blamed(self.choice.path):
+        with located_errors(self.choice.path):
             return Trainer(
                 made, envs, seed=stream_seed(options.seed, "train"), imitation=imitation_of(options, made, envs)
             )

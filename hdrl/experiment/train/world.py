@@ -27,7 +27,7 @@ class TrainingWorld:
     """A machine, its load, and the environment in which an agent decides about it."""
 
     def __init__(self, plan: Plan[OptionsFile]) -> None:
-        self.options, self.setting = plan.asked, plan.setting
+        self.options, self.setting = plan.request, plan.setting
         self.machine, self.load = plan.machine, plan.load
         self.spec = environment_of(self.options, self.setting)
 
@@ -49,17 +49,17 @@ class TrainingWorld:
         """Return the arguments with the policy to imitate, and the windows to learn from."""
         learning = self.options.learning
         imitation, filtered = learning.imitation, learning.episodes.filter
-        asked: dict[str, Any] = {}
+        requested: dict[str, Any] = {}
         if imitation is not None:
-            asked["guide"] = imitation.policy
+            requested["guide"] = imitation.policy
         if filtered is not None:
-            asked["keeps"] = (filtered.priority, *(filtered.range or ()))
+            requested["keeps"] = (filtered.priority, *(filtered.range or ()))
         for name, key in (("guide", "learning.imitation"), ("keeps", "learning.episodes.filter")):
-            if name in asked and name not in self.spec.spec.given:
+            if name in requested and name not in self.spec.spec.given:
                 raise OptionsError(
                     f"{self.options.where}: {key}: {self.spec.id} has none, expected learning.environment 'job_pick'"
                 )
-        return asked
+        return requested
 
     def check_shares(self, n: int, what: str = "allotment") -> None:
         """Refuse to share the configurations to train on among more workers than there are, or in pieces too short.
@@ -146,7 +146,7 @@ class TrainingWorld:
 
     def _records(self, machine: Machine, load: Load, *parts: Span) -> list[dict[str, Any]]:
         """Return a model file's entries about parts of one load, which is hashed once for all of them."""
-        marks, sha256 = fingerprints_of(self.spec.spec, machine, load), load.sha256()
+        fingerprints, sha256 = fingerprints_of(self.spec.spec, machine, load), load.sha256()
         return [
             {
                 "workload": load.name,
@@ -156,7 +156,7 @@ class TrainingWorld:
                 "last_job": last - 1,
                 "platform": machine.name,
                 **({} if (seed := generator_seed(load)) is None else {"seed": seed}),
-                **({} if marks is None else {"sketch": sketch_of(marks[first:last])}),
+                **({} if fingerprints is None else {"sketch": sketch_of(fingerprints[first:last])}),
             }
             for first, last in parts
         ]

@@ -48,11 +48,11 @@ class Rows(NamedTuple):
 def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
     """Collect the rows in the mask, all without one; columns of the mask beyond the rows do not count."""
     n, n_rows, n_features = observations.shape
-    positions = _places(mask, n, n_rows, observations.device)
+    positions = _valid_positions(mask, n, n_rows, observations.device)
     return Rows(observations.reshape(n * n_rows, n_features), positions, positions, (n, n_rows))
 
 
-def _places(mask: Tensor | None, n: int, n_rows: int, device: torch.device) -> Tensor:
+def _valid_positions(mask: Tensor | None, n: int, n_rows: int, device: torch.device) -> Tensor:
     if mask is None:
         return torch.arange(n * n_rows, device=device)
     return mask[:, :n_rows].reshape(-1).nonzero().squeeze(-1)
@@ -65,7 +65,7 @@ def rows_at(observations: Tensor, mask: Tensor | None, index: Tensor) -> Rows:
     """
     n, n_rows = len(index), observations.shape[1]
     if mask is None or JIT_DISABLED or index.device.type != "cpu":
-        positions = _places(None if mask is None else mask.index_select(0, index), n, n_rows, index.device)
+        positions = _valid_positions(None if mask is None else mask.index_select(0, index), n, n_rows, index.device)
         sources = index.index_select(0, positions // n_rows) * n_rows + positions % n_rows
     else:
         found = np.empty((2, n * n_rows), np.int64)

@@ -38,7 +38,7 @@ class Adam(torch.optim.Adam):
                 continue
             # The gradients are kept until the end: new ones made of several parts have no other owner.
             tensors = [(one, gradient.contiguous(), *self._remembered(one)) for one, gradient in some]
-            addresses, sizes = _places_of(tensors)
+            addresses, sizes = _addresses_of(tensors)
             beta1, beta2 = map(float, group["betas"])
             kernels.adam_step(addresses, sizes, float(group["lr"]), beta1, beta2, float(group["eps"]))
         return None
@@ -57,7 +57,7 @@ def _is_plain(group: dict[str, Any]) -> bool:
     return is_usual and is_own(*weights) and all(one.is_contiguous() for one in weights)
 
 
-def _places_of(rows: Sequence[Sequence[Tensor]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _addresses_of(rows: Sequence[Sequence[Tensor]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the addresses of contiguous tensors, and how many numbers the first of each row has."""
     addresses = np.array([[one.data_ptr() for one in row] for row in rows], dtype=np.int64)
     return addresses, np.array([row[0].numel() for row in rows], dtype=np.int64)
@@ -75,7 +75,7 @@ def clip(weights: Sequence[Tensor], max_norm: float) -> None:
     if not is_own(*gradients) or not all(one.is_contiguous() for one in gradients):
         nn.utils.clip_grad_norm_(weights, max_norm)
         return
-    addresses, sizes = _places_of([[one] for one in gradients])
+    addresses, sizes = _addresses_of([[one] for one in gradients])
     norm = math.sqrt(kernels.squares_at(addresses[:, 0].copy(), sizes))
     factor = max_norm / (norm + 1e-6)
     if not factor >= 1.0:  # NaN spreads
@@ -89,7 +89,7 @@ def move_towards(mine: Sequence[Tensor], theirs: Sequence[Tensor], share: float)
         for one, other in zip(mine, theirs, strict=True):
             one.copy_(other)
     elif is_own(*mine, *theirs) and all(one.is_contiguous() for one in (*mine, *theirs)):
-        kernels.move_at(*_places_of(list(zip(mine, theirs, strict=True))), float(share))
+        kernels.move_at(*_addresses_of(list(zip(mine, theirs, strict=True))), float(share))
     else:
         for one, other in zip(mine, theirs, strict=True):
             one.add_((other - one) * share)

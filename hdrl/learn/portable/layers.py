@@ -50,12 +50,12 @@ class Among(NamedTuple):
     # rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64
     sources: Tensor
     positions: Tensor
-    n_places: int  # number of rows of the result
+    n_positions: int  # number of rows of the result
     fill: float  # value of the other rows
 
 
 def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:
-    """Return the outputs of the last layer, shape ``(among.n_places, n_out)``; `is_own` is true of all tensors.
+    """Return the outputs of the last layer, shape ``(among.n_positions, n_out)``; `is_own` is true of all tensors.
 
     ``weights`` holds the weight ``(n_out, n_in)`` and the bias of each layer in turn. Without ``among`` every row of
     the table ``(n, n_in)`` passes, to its own place.
@@ -90,8 +90,8 @@ def _block_of(widths: Widths, n_rows: int) -> int:
 
 def _sent(table: Tensor, stack: Stack, among: Among, flat: Tensor) -> Tensor:
     widths, n_rows = stack.widths, among.positions.numel()
-    shape = among.n_places, int(widths[-1])
-    out = table.new_empty(shape) if n_rows == among.n_places else table.new_full(shape, among.fill)
+    shape = among.n_positions, int(widths[-1])
+    out = table.new_empty(shape) if n_rows == among.n_positions else table.new_full(shape, among.fill)
     given = array_of(table), array_of(among.sources), array_of(among.positions), array_of(flat), widths
     kind, found, block = _KINDS[stack.kind], array_of(out), _block_of(widths, n_rows)
 

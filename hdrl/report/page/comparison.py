@@ -28,10 +28,10 @@ MOST_ON_LOGS = 3
 
 def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
     """Return the rows of the requested candidates, without second opponents that hdrl chose."""
-    asked = compared.sweep.get("candidates") or []
-    extra_opponents = {rival.name for rival in compared.result.rivals}.difference(asked)
+    requested = compared.sweep.get("candidates") or []
+    extra_opponents = {peer.name for peer in compared.result.peer_baselines}.difference(requested)
     named = [row for row in rows if row.candidate not in extra_opponents]
-    return named if len(named) <= len(asked) else rows  # opponents may be members of a requested group
+    return named if len(named) <= len(requested) else rows  # opponents may be members of a requested group
 
 
 def findings_of_comparison(compared: Compared) -> Findings:
@@ -179,7 +179,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> PageTabl
                 row.candidate,
                 [
                     *(_ratio_cells(compared, row, scale) if has_ratios else []),
-                    *_cells(row, form, _mark(compared, row) if math.isnan(row.ratio) else ""),
+                    *_cells(row, form, _marker_of(compared, row) if math.isnan(row.ratio) else ""),
                     *([_unrun(row)] if has_unrun else []),
                 ],
                 badge="baseline"
@@ -195,7 +195,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> PageTabl
 
 
 def _ratio_cells(compared: Compared, row: SummaryRow, scale: Scale) -> list[Cell]:
-    mark = "" if math.isnan(row.ratio) else _mark(compared, row)
+    mark = "" if math.isnan(row.ratio) else _marker_of(compared, row)
     ratio = "baseline" if row.is_baseline else _number(row.ratio)
     is_learned = compared.is_learned(row.candidate)
     picture = interval(scale, row.ratio, row.ratio_low, row.ratio_high, mark=mark, is_learned=is_learned)
@@ -205,7 +205,7 @@ def _ratio_cells(compared: Compared, row: SummaryRow, scale: Scale) -> list[Cell
     return [Cell(ratio, of_ratio, mark), Cell(drawing=picture)]
 
 
-def _mark(compared: Compared, row: SummaryRow) -> str:
+def _marker_of(compared: Compared, row: SummaryRow) -> str:
     better = compared.is_better(row)
     return "" if better is None or row.is_baseline else "good" if better else "bad"
 

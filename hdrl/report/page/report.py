@@ -84,7 +84,7 @@ def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question:
         *(Panel(title, parts) for title, parts in charts.items()),
         Panel("Reproduce", [*origin_tables(runs), *options_files(runs)]),
     ]
-    findings = _asked(findings_of_runs(runs, metric, setting), question)
+    findings = _question_of(findings_of_runs(runs, metric, setting), question)
     return render(findings, _facts(runs), panels, packed.model, packed.packs)
 
 
@@ -110,12 +110,12 @@ def _report_of_comparison(compared: Compared, runs: Sequence[Run], question: str
         *examples,
         Panel("Reproduce", again),
     ]
-    findings = _asked(comparison.findings_of_comparison(compared), question)
+    findings = _question_of(comparison.findings_of_comparison(compared), question)
     facts = comparison.facts_of_comparison(compared)
     return render(findings, facts, [panel for panel in panels if panel.parts], packed.model, packed.packs)
 
 
-def _asked(findings: Findings, question: str | None) -> Findings:
+def _question_of(findings: Findings, question: str | None) -> Findings:
     return findings if question is None else replace(findings, question=question)
 
 

@@ -77,6 +77,6 @@ class AdaptationPolicies(PolicyBook):
         """Return whether the results of a policy depend on the seed."""
         return policy in (*BANDITS, "random")
 
-    def knows_too_much(self, policy: Any) -> bool:
+    def uses_hidden_information(self, policy: Any) -> bool:
         """Return whether a policy uses the table itself."""
         return bool(policy == "oracle")

@@ -113,19 +113,19 @@ class PolicyPairSpec(_BatchEnvironment):
 
         return _goal(PolicyPairVectorEnv, arguments)
 
-    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
+    def unplayable_reason(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
         """Return why no model of it can be played on a machine with the rules of a site."""
-        from hdrl.settings.batch.envs.policy_pair_arguments import why_not_at_site
+        from hdrl.settings.batch.envs.policy_pair_arguments import site_rules_reason
 
         del arguments
-        return None if machine is None else why_not_at_site(machine)
+        return None if machine is None else site_rules_reason(machine)
 
-    def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why the policies' simulator, on which it runs, cannot simulate jobs exactly; ``None`` if it can."""
         from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 
         del arguments
-        return PolicyPairVectorEnv.refuses(machine, load)
+        return PolicyPairVectorEnv.unsupported_reason(machine, load)
 
     def player(
         self,
@@ -195,16 +195,16 @@ class JobPickSpec(_OfMoreLogs):
 
         return _goal(job_pick_vector, arguments)
 
-    def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
         if machine.site is not None:
             from hdrl.settings.batch.envs.site_pick import SitePickVectorEnv
 
-            return SitePickVectorEnv.refuses(machine, load)
+            return SitePickVectorEnv.unsupported_reason(machine, load)
         from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 
         del arguments
-        return JobPickVectorEnv.refuses(machine, load)
+        return JobPickVectorEnv.unsupported_reason(machine, load)
 
     def effective_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the choices whose defaults depend on other arguments."""
@@ -217,7 +217,7 @@ class JobPickSpec(_OfMoreLogs):
         names = ("commitment", "backfilling", "features", "scales")
         return {name: getattr(options, name) for name in names}
 
-    def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
+    def uses_hidden_information(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether agents see how long jobs really run: an error of the dissertation, on request."""
         return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
 
@@ -250,7 +250,7 @@ class JobPickSpec(_OfMoreLogs):
             cautions.append(("scales", text))
         return cautions
 
-    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
+    def unplayable_reason(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if one can."""
         from hdrl.settings.batch.envs.job_pick_player import check_can_play
 

@@ -48,22 +48,22 @@ class BatchPolicies(PolicyBook, Clairvoyance):
 
         return ADDITIONS
 
-    def peer_group(self, knows: str | Mapping[str, Any]) -> str | None:
+    def peer_group(self, decider: str | Mapping[str, Any]) -> str | None:
         """Return the group of heuristics that use the same predictions as a candidate; ``None`` if it has none."""
         from hdrl.settings.batch.policies import VOID
         from hdrl.settings.batch.policies.pairs import read_pair
         from hdrl.settings.batch.policies.python_policies import is_in_python
         from hdrl.settings.batch.predict.predictors import PREDICTORS
 
-        if not isinstance(knows, str):
-            is_index = knows.get("id") == "hdrl/JobIndex-v0"
-            predictor = str(knows.get("arguments", {}).get("predictor", "geo")) if is_index else ""
-        elif knows == VOID or is_in_python(knows):
+        if not isinstance(decider, str):
+            is_index = decider.get("id") == "hdrl/JobIndex-v0"
+            predictor = str(decider.get("arguments", {}).get("predictor", "geo")) if is_index else ""
+        elif decider == VOID or is_in_python(decider):
             return None
         else:
-            if self.files(knows):
+            if self.files(decider):
                 return None  # a user's own network, which no group uses
-            rule = read_pair(knows).rule
+            rule = read_pair(decider).rule
             kind = (rule.predictor, rule.by_name)
             known = ((name, (PREDICTORS[name].code, PREDICTORS[name].by_name)) for name in PREDICTORS)
             predictor = next((name for name, one in known if one == kind), "")
@@ -120,7 +120,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
 
         return "random" in parts_of_name(policy)
 
-    def knows_too_much(self, policy: Any) -> bool:
+    def uses_hidden_information(self, policy: Any) -> bool:
         """Tell whether a policy says that it sees true run times."""
         from hdrl.settings.batch.policies import is_clairvoyant
 

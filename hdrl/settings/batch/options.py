@@ -300,7 +300,7 @@ class Options(OptionsFile):
         return self
 
     @model_validator(mode="after")
-    def _no_choices_in_compatibility_mode(self) -> Self:
+    def _check_compatibility_mode(self) -> Self:
         if self.compatibility is None:
             return self
         if self.node_power is not None:
@@ -313,7 +313,7 @@ class Options(OptionsFile):
         return self
 
     @model_validator(mode="after")
-    def _says_what_it_needs(self) -> Self:
+    def _check_needed_keys(self) -> Self:
         if self.node_power is not None and not self.energy:
             raise ValueError("node_power is given, but energy is false: nodes are switched off to save energy")
         connects = self.batsim.wait_for == "connect"

@@ -102,7 +102,7 @@ class BatchInputs(
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
         """Return cautions about machines of another size, predictions without users, and known logs."""
-        from hdrl.options.sweep import without_place
+        from hdrl.options.sweep import strip_folder
         from hdrl.settings.batch.predict.evaluation import has_users
 
         floor = floor_of(sweep.simulator)
@@ -110,12 +110,12 @@ class BatchInputs(
         known += [
             (
                 "trained-on",
-                f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
+                f"{strip_folder(name)} was trained on the first {share:.0%} of {load.name}: windows from "
                 f"{sweep.range[0]:.0%} on may hold jobs that it was trained on",
             )
             for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads
-            if (share := POLICIES.trained_on(sweep.placed_policy(name)).get(load.name, 0.0)) > sweep.range[0]
+            if (share := POLICIES.trained_on(sweep.resolve_policy(name)).get(load.name, 0.0)) > sweep.range[0]
         ]
         predicting = [text for text in sweep.candidates if POLICIES.predicts(text)]
         if not predicting:
@@ -123,7 +123,7 @@ class BatchInputs(
         return known + [
             (
                 "users",
-                f"{name} names no users: {without_place(predicting[0])} predicts run times by requests and sizes alone "
+                f"{name} names no users: {strip_folder(predicting[0])} predicts run times by requests and sizes alone "
                 "there",
             )
             for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
@@ -164,7 +164,7 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
             chosen |= {"compatibility": options.compatibility, "progress": progress}
         return simulate(machine, load, cast("str | BatchPolicy", policy), seed=seed, **chosen)
 
-    def most_at_once(self, options: batch_options.Options | BatchSweep) -> int | None:
+    def max_simulations_per_host(self, options: batch_options.Options | BatchSweep) -> int | None:
         """Return the largest number of simulations on a host: of real Slurms one, for its clock is that of the host."""
         return 1 if options.simulator == "slurm" else None
 

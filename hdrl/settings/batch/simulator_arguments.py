@@ -12,22 +12,22 @@ from hdrl.settings.batch.sweep import BatchSweep
 
 
 def simulator_arguments(
-    asked: Options | BatchSweep | None, platform: Platform, folder: Path | None = None
+    run_options: Options | BatchSweep | None, platform: Platform, folder: Path | None = None
 ) -> dict[str, Any]:
     """Return the arguments of `policies.simulate` with the simulator and its settings; none of the embedded one.
 
     - ``platform``: the machine that the options describe.
     - ``folder``: the folder for the files of the simulator; ``None``: they are discarded.
     """
-    if asked is None or asked.simulator == "embedded":
+    if run_options is None or run_options.simulator == "embedded":
         return {}
-    known: dict[str, Any] = {"simulator": asked.simulator, "folder": folder}
-    if asked.simulator == "slurm":
-        known["slurm"] = _slurm(asked)
-    if isinstance(asked, Options):
-        known["platform_file"] = None if platform.clusters else asked.path_of(asked.platform_file_path)
-        if asked.simulator == "batsim":
-            known["batsim"] = _batsim(asked)
+    known: dict[str, Any] = {"simulator": run_options.simulator, "folder": folder}
+    if run_options.simulator == "slurm":
+        known["slurm"] = _slurm(run_options)
+    if isinstance(run_options, Options):
+        known["platform_file"] = None if platform.clusters else run_options.path_of(run_options.platform_file_path)
+        if run_options.simulator == "batsim":
+            known["batsim"] = _batsim(run_options)
     return known
 
 
@@ -45,10 +45,10 @@ def _batsim(options: Options) -> BatsimSettings:
     )
 
 
-def _slurm(asked: Options | BatchSweep) -> SlurmSettings:
+def _slurm(run_options: Options | BatchSweep) -> SlurmSettings:
     """Return the settings of a real Slurm."""
-    conf = None if asked.slurm.conf is None else asked.path_of(asked.slurm.conf)
-    return SlurmSettings(**(asked.slurm.model_dump() | {"conf": conf}))
+    conf = None if run_options.slurm.conf is None else run_options.path_of(run_options.slurm.conf)
+    return SlurmSettings(**(run_options.slurm.model_dump() | {"conf": conf}))
 
 
 def _command(options: Options, text: str) -> str:

@@ -54,7 +54,7 @@ class BatchSweep(Sweep):
     )
 
     @model_validator(mode="after")
-    def _takes_all_jobs(self) -> Self:
+    def _check_job_range(self) -> Self:
         for name in ("custom", "start", "shift"):
             if getattr(self.workload, name) != WorkloadOptions.model_fields[name].default:
                 raise ValueError(f"workload.{name} is no option of a comparison: use workloads, range and windows")

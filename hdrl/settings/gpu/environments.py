@@ -51,14 +51,14 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return the objective, where less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
-    def unplayable(self, arguments: Mapping[str, Any], machine: Cluster | None = None) -> str | None:
+    def unplayable_reason(self, arguments: Mapping[str, Any], machine: Cluster | None = None) -> str | None:
         """Return why its models are not played beside policies: the original's rules are others."""
         del machine
         if self.is_compatible(arguments):
             return "compatibility 'drl-gpu' starts at most one job in a second, so that its world is not the policies'"
         return None
 
-    def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
+    def uses_hidden_information(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
         return bool(arguments.get("sees_durations", True))
 

@@ -24,13 +24,13 @@ from hdrl.figures.style import (
     WIDTH_IN,
     canvas,
     colour,
-    entitle,
     legend,
     line_style,
     plain_numbers,
     rgb,
     run_label,
     time_axis,
+    write_title,
 )
 from hdrl.figures.tables import TABLE_FIGURES, TableRun, levels
 from hdrl.metrics.tasks import is_finished
@@ -151,7 +151,7 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, positions: Seque
     plain_numbers(part.yaxis)
     part.set_xlabel(part.get_xlabel().replace("time", "arrival"))
     part.set_ylabel(f"job completion time ({jct_unit})")
-    entitle(part, "Completion times by arrival; lines: means of stretches", runs)
+    write_title(part, "Completion times by arrival; lines: means of stretches", runs)
     legend(part, len(runs), of_runs=True)
     return figure
 
@@ -188,7 +188,7 @@ def groups(
     figure, part = boxes(runs, values, shown, items="jobs", is_logarithmic=is_logarithmic, ax=ax)
     part.set_xlabel(by)
     part.set_ylabel(words)
-    entitle(part, f"{words[0].upper()}{words[1:].partition(' (')[0]} by {by}", runs)
+    write_title(part, f"{words[0].upper()}{words[1:].partition(' (')[0]} by {by}", runs)
     return figure
 
 

@@ -50,9 +50,9 @@ class GpuPolicies(PolicyBook):
         """Return whether the results of a policy depend on the seed; rounds draw in which order types are served."""
         return policy in SHARES or read_policy(policy).draws
 
-    def knows_too_much(self, policy: Any) -> bool:
+    def uses_hidden_information(self, policy: Any) -> bool:
         """Return whether a policy uses true durations of jobs, for which traces hold no estimates, or the future."""
         if policy in SHARES:
-            return SHARES[policy].knows_work
+            return SHARES[policy].uses_work
         one = read_policy(policy)
         return one.needs_durations or one.advisor == "oracle"

@@ -28,7 +28,7 @@ from hdrl.settings.gpu.figures import FIGURES, GpuView
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.ignored_keys import POISSON, check_load_options, check_rules, kind_of
 from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
-from hdrl.settings.gpu.loads.history import lacking_users
+from hdrl.settings.gpu.loads.history import unknown_users_caution
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
@@ -113,7 +113,7 @@ class GpuInputs(
             found += [("trace", f"{load.name}: {fault}") for fault in load.faults]
         groups = GpuPolicies().groups()
         if any(learns(name) for text in sweep.candidates for name in groups.get(text, [text])):
-            found += [("history", f"{load.name} {words}") for load in loads if (words := lacking_users(load))]
+            found += [("history", f"{load.name} {words}") for load in loads if (words := unknown_users_caution(load))]
         return found
 
 

@@ -71,7 +71,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         """Return the objective, where less is better, whatever the rewards on the way are."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
-    def unplayable(self, arguments: Mapping[str, Any], machine: Units | None = None) -> str | None:
+    def unplayable_reason(self, arguments: Mapping[str, Any], machine: Units | None = None) -> str | None:
         """Return why its models are not played beside policies: rlschedsim notices releases too late."""
         del machine
         errors = arguments.get("errors")
@@ -94,7 +94,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         Raise OptionsError if its world is not that of the policies.
         """
         del options
-        why = self.unplayable(arguments)
+        why = self.unplayable_reason(arguments)
         if why is not None:
             raise OptionsError(why)
         from hdrl.settings.pipelines.envs.env import PipelinesEnv

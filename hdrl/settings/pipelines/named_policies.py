@@ -61,6 +61,6 @@ class PipelinePolicies(PolicyBook):
 
         return draws(policy)
 
-    def knows_too_much(self, policy: Any) -> bool:
+    def uses_hidden_information(self, policy: Any) -> bool:
         """Return whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times."""
         return bool(getattr(policy, "clairvoyant", False))

@@ -110,7 +110,7 @@ class PipelineLoadOptions(Block):
     )
 
     @model_validator(mode="after")
-    def _says_utilizations_once(self) -> Self:
+    def _check_utilization_keys(self) -> Self:
         if self.utilizations and self.model.utilization != ModelOptions().utilization:
             raise ValueError("load.utilizations takes the place of load.model.utilization: one of them")
         names = [f"{one:g}" for one in self.utilizations]
@@ -119,7 +119,7 @@ class PipelineLoadOptions(Block):
         return self
 
     @model_validator(mode="after")
-    def _says_periods_once(self) -> Self:
+    def _check_period_keys(self) -> Self:
         ways = [bool(self.contexts), self.tour != "none", bool(self.configuration) or self.horizon_ms is not None]
         if sum(ways) > 1:
             raise ValueError("load.contexts and load.tour say periods and lengths: one of them, without the others")
@@ -143,7 +143,7 @@ class PipelineOptions(ExperimentOptions):
     path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.graphs")
 
     @model_validator(mode="after")
-    def _ignores_nothing(self) -> Self:
+    def _check_ignored_keys(self) -> Self:
         self.load.refused(_FOR_FILES if self.workload == GENERATED else _FOR_GENERATED)
         return self
 
@@ -162,7 +162,7 @@ class PipelineSweep(SettingSweep):
     )
 
     @model_validator(mode="after")
-    def _ignores_nothing(self) -> Self:
+    def _check_ignored_keys(self) -> Self:
         if GENERATED in self.workloads or not self.workloads:
             self.load.refused(_FOR_FILES)
         if GENERATED not in self.workloads:

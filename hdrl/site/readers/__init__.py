@@ -48,7 +48,7 @@ def _read_lsf(path: Path, choices: Choices) -> Dump:
     return read_lsf(path)
 
 
-def _matches_nothing(first_line: str) -> bool:
+def _never_matches(first_line: str) -> bool:
     del first_line
     return False
 
@@ -69,7 +69,7 @@ FORMATS: Mapping[str, DumpFormat] = MappingProxyType(
         ),
         "csv": DumpFormat(
             "a table with --mapping",
-            _matches_nothing,
+            _never_matches,
             lambda path, choices: read_csv(path, choices.mapping, choices.clock),
         ),
     }

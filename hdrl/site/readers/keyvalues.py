@@ -98,8 +98,8 @@ class _Pbs:
         handlers: dict[str, Callable[[str, dict[str, str], float], None]] = {
             "E": self._ended,
             "R": self._rerun,
-            "S": self._stands,
-            "Q": self._stands,
+            "S": self._note_waiting,
+            "Q": self._note_waiting,
             "D": self._deleted,
             "A": self._deleted,
         }
@@ -122,7 +122,7 @@ class _Pbs:
             self._put(job, values, when_s, AttemptState.RUNNING if kind == "S" else AttemptState.PENDING)
         return self._found.dump()
 
-    def _stands(self, job: str, values: dict[str, str], when_s: float) -> None:
+    def _note_waiting(self, job: str, values: dict[str, str], when_s: float) -> None:
         kind = "S" if "start" in values else "Q"
         before = self._open.get(job)
         if before is not None and before[0] == "S" and kind == "Q":

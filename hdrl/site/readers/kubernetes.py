@@ -114,7 +114,7 @@ class _Objects:
     def _number(self, key: str) -> int:
         return self._groups.setdefault(key, len(self._groups) + 1)
 
-    def _ask(self, attempt: Attempt, cpu: float, memory: float, gpus: float, n_pods: int) -> None:
+    def _add_requests(self, attempt: Attempt, cpu: float, memory: float, gpus: float, n_pods: int) -> None:
         if not 0 <= n_pods <= MAX_PODS:
             raise ValueError(f"{n_pods} pods")
         attempt["cores"] = attempt["requested_cores"] = max(math.ceil(round(cpu * n_pods, 6)), 1)
@@ -137,7 +137,7 @@ class _Objects:
             attempt.name("name", group)
             attempt.name("partition", str(self._queues.get(key) or ""))
         cpu, memory, gpus = _requests(item["spec"])
-        self._ask(attempt, cpu, memory, gpus, 1)
+        self._add_requests(attempt, cpu, memory, gpus, 1)
         attempt.name("node_list", str(item["spec"].get("nodeName") or ""))
         status = item.get("status") or {}
         phase = str(status.get("phase", "Pending"))
@@ -164,7 +164,7 @@ class _Objects:
     def _workload(self, item: dict[str, Any], attempt: Attempt) -> None:
         """Read a Workload of Kueue: admission is its start."""
         self._start(item, attempt)
-        self._ask_for_pods(attempt, item["spec"].get("podSets"), "count")
+        self._add_pod_requests(attempt, item["spec"].get("podSets"), "count")
         attempt.name("partition", str(item["spec"].get("queueName") or ""))
         attempt["limit_s"] = _number(item["spec"].get("maximumExecutionTimeSeconds"))
         dates = self._conditions(item)
@@ -180,7 +180,7 @@ class _Objects:
         if "Finished" in dates and np.isnan(attempt["start_s"]):
             attempt["state"] = AttemptState.CANCELLED
 
-    def _ask_for_pods(self, attempt: Attempt, groups: Any, how_many: str) -> None:
+    def _add_pod_requests(self, attempt: Attempt, groups: Any, how_many: str) -> None:
         """Fill in what groups of equal pods ask for together; ``how_many`` is the key of a group's number of pods."""
         cpu = memory = gpus = 0.0
         n_pods = 0
@@ -191,7 +191,7 @@ class _Objects:
                 raise ValueError(f"{count} pods")
             cpu, memory, gpus = cpu + count * one[0], memory + count * one[1], gpus + count * one[2]
             n_pods += count
-        self._ask(attempt, cpu, memory, gpus, 1)
+        self._add_requests(attempt, cpu, memory, gpus, 1)
         attempt["nodes"] = max(n_pods, 1)
 
     def _conditions(self, item: dict[str, Any]) -> dict[str, float]:
@@ -203,7 +203,7 @@ class _Objects:
 
     def _volcano_job(self, item: dict[str, Any], attempt: Attempt) -> None:
         self._start(item, attempt)
-        self._ask_for_pods(attempt, item["spec"].get("tasks"), "replicas")
+        self._add_pod_requests(attempt, item["spec"].get("tasks"), "replicas")
         attempt.name("partition", str(item["spec"].get("queue") or ""))
         phase = str(_at(item, "status", "state", "phase") or "Pending")
         changed_s = self._clock.second(str(_at(item, "status", "state", "lastTransitionTime") or ""))
@@ -231,7 +231,7 @@ class _Objects:
             return
         self._start(item, attempt)
         has = item["spec"].get("minResources") or {}
-        self._ask(attempt, _quantity(has.get("cpu", "0")), _quantity(has.get("memory", "0")), _gpus(has), 1)
+        self._add_requests(attempt, _quantity(has.get("cpu", "0")), _quantity(has.get("memory", "0")), _gpus(has), 1)
         attempt["nodes"] = max(int(item["spec"].get("minMember", 1)), 1)
         attempt.name("partition", str(item["spec"].get("queue") or ""))
         attempt["start_s"] = self._conditions(item).get("Scheduled", np.nan)

@@ -59,12 +59,12 @@ def read_lsf(path: Path) -> Dump:
 def _finish(row: Sequence[str], attempt: Attempt) -> None:
     """Read the fields of a JOB_FINISH record; the lists of hosts shift what follows them."""
     event_s, job = int_of(row[2]), int_of(row[3])
-    asked, submit_s, begin_s, start_s = (int_of(row[place]) for place in (6, 7, 8, 10))
-    n_asked = int_of(row[22])
-    place = 23 + n_asked
+    n_requested, submit_s, begin_s, start_s = (int_of(row[place]) for place in (6, 7, 8, 10))
+    n_requested = int_of(row[22])
+    place = 23 + n_requested
     n_hosts = int_of(row[place])
     hosts = row[place + 1 : place + 1 + n_hosts]
-    if n_asked < 0 or n_hosts < 0 or len(hosts) < n_hosts:
+    if n_requested < 0 or n_hosts < 0 or len(hosts) < n_hosts:
         raise ValueError("lists of hosts are cut off")
     place += 1 + n_hosts
     status, _, name, _ = row[place : place + 4]
@@ -74,8 +74,8 @@ def _finish(row: Sequence[str], attempt: Attempt) -> None:
     attempt["start_s"] = start_s if start_s > 0 else np.nan
     attempt["end_s"] = event_s
     counts = _slots(hosts)
-    attempt["cores"] = sum(counts.values()) or asked
-    attempt["requested_cores"] = asked
+    attempt["cores"] = sum(counts.values()) or n_requested
+    attempt["requested_cores"] = n_requested
     attempt["nodes"] = len(counts)
     attempt["gpus"] = 0
     code = int_of(status)

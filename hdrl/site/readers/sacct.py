@@ -20,7 +20,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
 from hdrl.site.records import UNKNOWN, AttemptState, Dump, Parsed, integers, new_names, unknown_records
-from hdrl.site.submitline import ask_text, component_line, options_of, program_of, read_submit_line
+from hdrl.site.submitline import component_line, options_of, program_of, read_submit_line, requests_text
 from hdrl.site.values import Clock
 
 FloatArray = NDArray[np.float64]
@@ -79,10 +79,10 @@ _FIRST_JOB = re.compile(r"(?:^|\t)dependencies=.*?after\w*:(\d{1,15})(?:_(\d{1,1
 
 
 @functools.lru_cache(maxsize=2**16)
-def _asks_in(line: str) -> tuple[str, tuple[int, int] | None, list[str]]:
+def _requests_in(line: str) -> tuple[str, tuple[int, int] | None, list[str]]:
     """Return the requests in a line as one text, the first job that it waits for, and its unsupported options."""
-    asks, problems = read_submit_line(line)
-    text = ask_text(asks)
+    requests, problems = read_submit_line(line)
+    text = requests_text(requests)
     found = _FIRST_JOB.search(text)
     return text, None if found is None else (int(found[1]), int(found[2] or UNKNOWN)), problems
 
@@ -153,14 +153,14 @@ class _Table:
 
     def __init__(self, path: Path, header: Sequence[str], clock: Clock, line: int, *, has_lines: bool) -> None:
         known = {name.lower(): name for name in COLUMNS}
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         others = []
         for place, title in enumerate(header):
             name = known.get(title.strip().lower())
             if name is None:
                 others += [title.strip()] if title.strip() else []
             else:
-                self._places.setdefault(name, place)
+                self._positions.setdefault(name, place)
         self._path = path
         self._n_columns = len(header)
         self._clock = clock
@@ -184,8 +184,8 @@ class _Table:
             ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES"),
         )
         for names in needs:
-            if not any(name in self._places for name in names):
-                near = suggest(names[0], self._places) if self._places else ""
+            if not any(name in self._positions for name in names):
+                near = suggest(names[0], self._positions) if self._positions else ""
                 raise ReadError(path, f"has no column {' or '.join(names)} ({near}); export it by {EXPORT}", line=line)
 
     def add(self, lines: list[str], delimiter: str) -> None:
@@ -197,20 +197,20 @@ class _Table:
         has_more = any(line.count(delimiter) != self._n_columns - 1 for line in lines)
         if has_more:
             lines = [whole for line in lines if (whole := self._whole(line, delimiter)) is not None]
-        id_place = self._places.get("JobID", self._places.get("JobIDRaw", 0))
+        id_column = self._positions.get("JobID", self._positions.get("JobIDRaw", 0))
         fields = delimiter.join(lines).split(delimiter)
-        if any("." in text for text in fields[id_place :: self._n_columns]):
-            jobs = [line for line in lines if "." not in line.split(delimiter, id_place + 1)[id_place]]
+        if any("." in text for text in fields[id_column :: self._n_columns]):
+            jobs = [line for line in lines if "." not in line.split(delimiter, id_column + 1)[id_column]]
             self._count(STEPS, len(lines) - len(jobs))
             lines, fields = jobs, delimiter.join(jobs).split(delimiter)
-        texts = [text.strip() for text in fields[id_place :: self._n_columns]] if lines else []
+        texts = [text.strip() for text in fields[id_column :: self._n_columns]] if lines else []
         ids, is_id = _ids(texts)
         if not np.all(is_id):
             self._count(NO_ID, int(np.count_nonzero(~is_id)))
             lines, ids = list(itertools.compress(lines, is_id.tolist())), ids[is_id]
             fields = delimiter.join(lines).split(delimiter)
         if lines:
-            columns = {name: fields[place :: self._n_columns] for name, place in self._places.items()}
+            columns = {name: fields[place :: self._n_columns] for name, place in self._positions.items()}
             if has_more and "SubmitLine" in columns:
                 columns["SubmitLine"] = [text.replace(_IN_LAST, delimiter) for text in columns["SubmitLine"]]
             self._pieces.append(self._records(ids, columns))
@@ -224,7 +224,7 @@ class _Table:
         n_missing = self._n_columns - 1 - line.count(delimiter)
         if n_missing == 0:
             return line
-        if n_missing < 0 and self._places.get("SubmitLine") == self._n_columns - 1:
+        if n_missing < 0 and self._positions.get("SubmitLine") == self._n_columns - 1:
             *first, last = line.split(delimiter, self._n_columns - 1)
             return delimiter.join([*first, last.replace(delimiter, _IN_LAST)])
         self._skipped[BROKEN] += 1
@@ -263,7 +263,7 @@ class _Table:
         if "NodeList" in columns and np.any(never):
             records["start_s"][never & np.isin(columns["NodeList"], ("None assigned", "(null)"))] = np.nan
         if "SubmitLine" in columns:
-            self._asks(records, columns["SubmitLine"])
+            self._store_requests(records, columns["SubmitLine"])
         return records
 
     def _job_numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -310,20 +310,20 @@ class _Table:
             per_node = amount * np.where(nodes > 0, nodes, 1.0) / counts
             records["memory_kb"] = np.where(kind == 1, amount, np.where(kind == 2, per_node, amount / counts))
 
-    def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
+    def _store_requests(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
         """Store the requests of jobs beyond those in the other columns."""
-        numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
+        numbers, requests_column = self._names["requests"], np.full(len(lines), UNKNOWN, dtype=np.int32)
         if np.any(records["component"] > 0):
             lines = list(map(component_line, lines, records["component"].tolist()))
         for place, options in enumerate(map(options_of, lines)):
-            text, after, problems = _asks_in(options)
+            text, after, problems = _requests_in(options)
             if problems:
                 self._not_understood.update(problems)
             if text:
-                asks_column[place] = numbers[text]
+                requests_column[place] = numbers[text]
             if after is not None:
                 records["after"][place], records["after_task"][place] = after
-        records["asks"] = asks_column
+        records["requests"] = requests_column
         if self._has_lines:
             records["submit_line"] = self._names["submit_line"].numbers(map(program_of, lines), len(lines))
 
@@ -360,9 +360,9 @@ class _Table:
         if self._states.faulty:
             shown = ", ".join(map(quoted, sorted(self._states.faulty)[:5]))
             notes.append(f"unknown states count as ended: {shown}")
-        if "Eligible" not in self._places:
+        if "Eligible" not in self._positions:
             notes.append("no column Eligible: waits count from the submission, holds and dependencies included")
-        if "TimelimitRaw" not in self._places and "Timelimit" not in self._places:
+        if "TimelimitRaw" not in self._positions and "Timelimit" not in self._positions:
             notes.append("no column Timelimit: what users requested is unknown, run times stand for it")
         return Dump("sacct", records, self._names, self._n_rows, self._skipped, list(dict.fromkeys(notes)))
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
-from hdrl.agents.advisor import _beginnings, _better_than_alike  # noqa: E402
+from hdrl.agents.advisor import _advantage_in_kind, _beginnings  # noqa: E402
 from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.experiments.adaptation import adaptation_ranks, adaptation_transfer  # noqa: E402
@@ -150,7 +150,7 @@ def test_returns_are_compared_with_those_of_episodes_that_began_alike() -> None:
     )
     kinds = _beginnings(steps)[valid.flatten()].tolist()
     assert kinds == [[7.0, 0.0], [7.0, 0.0], [8.0, 0.0], [7.0, 1.0], [7.0, 1.0], [8.0, 1.0], [1.0, 0.0]]
-    worth = _better_than_alike(torch.tensor([1.0, 3.0, 50.0, 2.0]), torch.tensor([[7.0], [7.0], [8.0], [7.0]]))
+    worth = _advantage_in_kind(torch.tensor([1.0, 3.0, 50.0, 2.0]), torch.tensor([[7.0], [7.0], [8.0], [7.0]]))
     assert worth.tolist() == pytest.approx([-(2.0**0.5), 2.0**0.5, 0.0, 0.0])
 
 

@@ -19,7 +19,7 @@ from hdrl.base.files import write_json  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.settings.adaptation.live.clocks import CountedClock, MeasuredClock, find_clock, flops, network_key  # noqa: E402
 from hdrl.settings.adaptation.live.data import Data, read_data  # noqa: E402
-from hdrl.settings.adaptation.live.distillation import Teaching, shrunk  # noqa: E402
+from hdrl.settings.adaptation.live.distillation import KnowledgeDistillation, shrunk  # noqa: E402
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob  # noqa: E402
 from hdrl.settings.adaptation.live.making import TablePlan, check_plan, is_measured, measure, measure_part, table_json  # noqa: E402
 from hdrl.settings.adaptation.live.network import Network, build, carried  # noqa: E402
@@ -113,7 +113,7 @@ def test_a_network_that_shrinks_learns_from_the_deep_one() -> None:
     small = shrunk(network)
     assert describe(small.model) == describe(find_model("small_convnet", SHAPES["small_convnet"], 5))
     torch.testing.assert_close(outputs(small, x, train=False), outputs(network, x, train=False))
-    teaching = Teaching(network)
+    teaching = KnowledgeDistillation(network)
     first = teaching.loss(small, x, y)
     optimizer = torch.optim.Adam(small.parameters(), lr=1e-3)
     for _ in range(3):

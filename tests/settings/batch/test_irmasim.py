@@ -19,7 +19,7 @@ from hdrl.base.errors import HdrlError, OptionsError, PlatformError, ReadError
 from hdrl.batch import Duplex, MaxMin, MinMin, policy_names
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.launcher.launch import launch
-from hdrl.settings.batch.envs.machines import why_not_pool
+from hdrl.settings.batch.envs.machines import unpoolable_reason
 from hdrl.settings.batch.envs.policy_pair_arguments import pstate_shares
 from hdrl.settings.batch.kernel.dtypes import CURVE_DTYPE
 from hdrl.settings.batch.kernel.energy import pace_on_curve
@@ -213,7 +213,7 @@ def test_nodes_of_a_fit_come_back(tmp_path: Path):
     assert (platform.n_nodes, platform.n_cores, platform.memory_mib.tolist()[1:]) == (3, 10, [8192, 8192])
     assert build_platform(describe_platform(platform), name="p", rules=rules) == platform
     assert platform.peak_power_w[0] * 4 == pytest.approx(10 + 4 * 4 - 0.1 * 16)
-    assert "slow each other down by fits" in (why_not_pool(small_nodes(tmp_path), small_workload(Job())) or "")
+    assert "slow each other down by fits" in (unpoolable_reason(small_nodes(tmp_path), small_workload(Job())) or "")
     older = {"platform": {"p": {"clusters": [{"nodes": [{"type": "n"}]}]}}, "node": TYPES["node"]}
     older["processor"] = {"p": {"cores": 4, "clock_rate": 1.7, "dpflops_per_cycle": 1, "profile_version": 2, **FIT}}
     assert read(tmp_path, older, rules=rules).is_fitted, "fits of processors, as in its older files"
@@ -247,8 +247,8 @@ def test_options_follow_the_model_of_the_platform(tmp_path: Path):
 
 def test_what_else_knows_machines_knows_curves(tmp_path: Path):
     platform, workload = example("spread")
-    assert "slow each other down" in (why_not_pool(platform, workload) or "")
-    assert why_not_pool(platform, small_workload(Job(bandwidth_gbps=7.9))) is None
+    assert "slow each other down" in (unpoolable_reason(platform, workload) or "")
+    assert unpoolable_reason(platform, small_workload(Job(bandwidth_gbps=7.9))) is None
     with pytest.raises(PlatformError, match="expected simulator 'embedded', or another contention"):
         write_simgrid(platform, tmp_path / "platform.xml")
     with pytest.raises(PlatformError, match="expected simulator 'embedded'"):

@@ -171,14 +171,14 @@ def test_rows_do_what_single_environments_do_and_go_on_from_a_saved_state() -> N
 def test_an_agent_that_is_asked_when_it_sees_something_else_does_the_same() -> None:
     pytest.importorskip("torch")
     from hdrl.agents.sac import SAC
-    from hdrl.experiments.gpu_learned import AskedWhenItSees
+    from hdrl.experiments.gpu_learned import DecideOnChange
     from hdrl.learn.evaluate import play
 
     env = GpuSecondsEnv(machine=SMALL, load=poisson_load(Poisson(jobs_per_s=0.05, max_gpus=3), 30, 0), max_s=1500)
     agent = SAC(env.observation_space, env.action_space)
     play(agent, env, seed=0)
     every_second = env.trace()
-    asked = AskedWhenItSees(env)
+    asked = DecideOnChange(env)
     play(agent, asked, seed=0)
     assert every_second.stays.tobytes() == env.trace().stays.tobytes()
     assert every_second.end_s == env.trace().end_s

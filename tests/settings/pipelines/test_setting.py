@@ -356,7 +356,7 @@ def test_policies_by_group():
     assert set(book.groups()["heuristics"]) <= set(book.names())
     assert book.read("EDF-global+fusion") == "edf_global+fusion" == book.default_baseline
     assert [name for name in book.names() if book.draws(name)] == ["random"]
-    assert book.knows_too_much(edf) is False
+    assert book.uses_hidden_information(edf) is False
     assert set(SETTING.measures.compared) | set(SETTING.measures.shown) <= set(METRICS)
 
 
@@ -366,8 +366,8 @@ def test_what_the_environment_says_of_itself():
     assert spec.objective({"objective": "makespan_s", "reward": "outcome"}) == ("makespan_s", -1)
     assert spec.action_names({"compatibility": "rlschedsim", "n_depths": 2}) == ("cpu+0", "cpu+1", "gpu+0", "gpu+1")
     load = generated_load(Model(), seed=1)
-    assert spec.unplayable({}) is None
-    assert spec.unplayable({"compatibility": "rlschedsim", "errors": []}) is None
+    assert spec.unplayable_reason({}) is None
+    assert spec.unplayable_reason({"compatibility": "rlschedsim", "errors": []}) is None
     with pytest.raises(OptionsError, match="rlschedsim notices releases late"):
         spec.player(BOTH, load, {"compatibility": "rlschedsim"})
     env = spec.player(BOTH, load, {})

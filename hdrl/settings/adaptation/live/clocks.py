@@ -20,25 +20,25 @@ BACKWARD = 2.0
 
 def flops(model: Model, shape: tuple[int, ...]) -> float:
     """Return the floating-point operations of training on one example: forward and backward."""
-    n_places, n_channels, total = 1.0, shape[0], 0.0
+    n_positions, n_channels, total = 1.0, shape[0], 0.0
     n_dims = len(shape) - 1
     for size in shape[1:]:
-        n_places *= size
+        n_positions *= size
     for layer in model.layers:
         if layer.kind in BLOCK_KINDS:
             kernel = layer.sizes[2] ** n_dims if layer.kind != "linear" else 1
             n_channels = layer.sizes[1]
-            total += 2.0 * kernel * layer.sizes[0] * n_channels * (n_places if layer.kind != "linear" else 1.0)
+            total += 2.0 * kernel * layer.sizes[0] * n_channels * (n_positions if layer.kind != "linear" else 1.0)
         elif layer.kind == "avgpool":
-            total += n_places * n_channels
-            n_places /= layer.sizes[0] ** n_dims
+            total += n_positions * n_channels
+            n_positions /= layer.sizes[0] ** n_dims
         elif layer.kind == "adaptive_avgpool":
-            total += n_places * n_channels
-            n_places = 1.0
+            total += n_positions * n_channels
+            n_positions = 1.0
         elif layer.kind == "batchnorm":
-            total += 4.0 * n_places * n_channels
+            total += 4.0 * n_positions * n_channels
         elif layer.kind == "relu":
-            total += n_places * n_channels
+            total += n_positions * n_channels
     return (1.0 + BACKWARD) * total
 
 

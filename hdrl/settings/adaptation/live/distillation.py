@@ -45,7 +45,7 @@ def _end_of_insertion(layers: list[str]) -> int:
     return end
 
 
-class Teaching:
+class KnowledgeDistillation:
     """Knowledge distillation: a network learns the softened outputs of its teacher beside the labels.
 
     Attributes

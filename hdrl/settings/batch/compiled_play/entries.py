@@ -15,7 +15,7 @@ from hdrl.settings.batch.compiled_play.network import best_action, lay_out, note
 from hdrl.settings.batch.compiled_play.rules import show as write_shown
 from hdrl.settings.batch.compiled_play.rules import write_legal
 from hdrl.settings.batch.compiled_play.state import Play, small_play
-from hdrl.settings.batch.identical_cores.observe import forget_shown
+from hdrl.settings.batch.identical_cores.observe import invalidate_observation
 
 DECIDE, SEE, ACT, SHOW = REQUESTS = CodeTable("request", range(4))
 
@@ -24,7 +24,7 @@ DECIDE, SEE, ACT, SHOW = REQUESTS = CodeTable("request", range(4))
 def _see(play):
     """Take in what the message says; return the stage of the choice that is due, `rules.WAIT` if none is."""
     if play.pick.scalars[0].date == 0:
-        forget_shown(play.pool)
+        invalidate_observation(play.pool)
         lay_out(play.pick)
     rules.see(play)
     return _to_choice(play)
@@ -95,30 +95,30 @@ def _call(addresses: Addresses) -> int:
     return _serve(_taken(addresses))
 
 
-def _ask(borrowed: Borrowed[Play], request: int) -> int:
+def _run_request(borrowed: Borrowed[Play], request: int) -> int:
     borrowed.arrays.pick.scalars["request"] = request
     return _call(borrowed.addresses)
 
 
 def decide(borrowed: Borrowed[Play]) -> None:
     """Make all decisions of one date, at which a message has arrived, and write them into the kernel's answer."""
-    _ask(borrowed, DECIDE)
+    _run_request(borrowed, DECIDE)
 
 
 def see(borrowed: Borrowed[Play]) -> int:
     """Take in a message of the kernel; return the stage of the choice that is due, `rules.WAIT` if none is."""
-    return _ask(borrowed, SEE)
+    return _run_request(borrowed, SEE)
 
 
 def act(borrowed: Borrowed[Play], action: int) -> int:
     """Carry out a legal action at the stage that was returned last; return the next stage at the same date."""
     borrowed.arrays.pick.scalars["action"] = action
-    return _ask(borrowed, ACT)
+    return _run_request(borrowed, ACT)
 
 
 def show(borrowed: Borrowed[Play]) -> None:
     """Write the present observation, whether a choice is due or not."""
-    _ask(borrowed, SHOW)
+    _run_request(borrowed, SHOW)
 
 
 def warm_up(message: Callable[[str], None] | None = None) -> None:

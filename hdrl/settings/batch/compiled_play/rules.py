@@ -38,7 +38,7 @@ def see(play):
     while first > 0 and state.jobs[state.queue[first - 1]].rank >= s.next_rank:
         first -= 1
     for i in range(first, state.scalars[0].n_queue):
-        queue.enqueue(pool, play.pick.place_of[state.queue[i]])
+        queue.enqueue(pool, play.pick.position_of[state.queue[i]])
     s.next_rank = state.scalars[0].next_rank
 
 
@@ -106,11 +106,11 @@ def _start(play, job, first):
     """Start a job on the cores that were chosen for it last: those of the pool from ``first`` on."""
     state, pool = play.kernel, play.pool
     start_job(state, job, find(state, job), first, state.scalars[0].n_pool - first)
-    queue.take(pool, queue.place_of(pool, play.pick.place_of[job]))
+    queue.take(pool, queue.position_of(pool, play.pick.position_of[job]))
 
 
 @jit
-def _start_if_it_fits(play, job):
+def _start_if_fitting(play, job):
     """Start a job if it fits; return whether it did."""
     first = play.kernel.scalars[0].n_pool
     if choose_cores(play.kernel, job, play.pick.scalars[0].core_key) != CHOSEN:
@@ -124,7 +124,7 @@ def next_stage(play):
     """Start the committed job; return the stage of the next decision: ``CHOOSE``, ``OVERTAKE`` or `WAIT`."""
     pool, s = play.pool, play.pool.scalars[0]
     if s.chosen != NO_JOB:
-        if not _start_if_it_fits(play, play.pick.job_at[s.chosen]):
+        if not _start_if_fitting(play, play.pick.job_at[s.chosen]):
             return _keep_chosen(play)
         s.chosen = NO_JOB
     follow(play)
@@ -215,7 +215,7 @@ def pick(play, row, stage):
     job = play.pick.job_at[place]
     if stage == OVERTAKE:
         _overtake(play, job)
-    elif not _start_if_it_fits(play, job):
+    elif not _start_if_fitting(play, job):
         s = play.pool.scalars[0]
         s.chosen, s.is_reserved = place, 0
         if play.pool.settings[0].backfilling == codes.STRICT_FCFS:
@@ -236,7 +236,7 @@ def _write_expected(play):
     for i in range(state.scalars[0].n_expected):
         job = state.expected[i]
         pool.expected_s[i] = state.jobs[job].expected_end_s
-        pool.expected_jobs[i] = play.pick.place_of[job]
+        pool.expected_jobs[i] = play.pick.position_of[job]
 
 
 @jit
@@ -245,7 +245,7 @@ def _write_predictions(play):
     state, pool = play.kernel, play.pool
     for i in range(state.scalars[0].n_queue):
         source = state.predictions[state.queue[i]]
-        target = pool.predictions[play.pick.place_of[state.queue[i]]]
+        target = pool.predictions[play.pick.position_of[state.queue[i]]]
         target.length_s, target.harmonic_s = source.length_s, source.harmonic_s
         target.log_length, target.log_harmonic = source.log_length, source.log_harmonic
         target.log_last_two = source.log_last_two

@@ -46,7 +46,7 @@ class Pick(NamedTuple):
 
     scalars: Annotated[Rows, own(SCALARS_DTYPE, "one")]
     # Jobs are numbered in the order of the workload, and have a place in the order of their submission
-    place_of: Annotated[Ints, shared(np.int32, "n_jobs")]
+    position_of: Annotated[Ints, shared(np.int32, "n_jobs")]
     job_at: Annotated[Ints, shared(np.int32, "n_jobs")]
     held: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # of each job, the date at which it was held last
     legal: Annotated[NDArray[np.int8], own(np.int8, "n_legal")]  # mask of the legal actions
@@ -89,8 +89,8 @@ def new_play(
     """
     n_jobs = len(order)
     layers, extra = actor.layers, np.zeros(0, dtype=np.float32) if actor.extra is None else actor.extra.weights
-    place_of = np.empty(n_jobs, dtype=np.int32)
-    place_of[order] = np.arange(n_jobs, dtype=np.int32)
+    position_of = np.empty(n_jobs, dtype=np.int32)
+    position_of[order] = np.arange(n_jobs, dtype=np.int32)
     sizes = {
         "one": 1,
         "n_jobs": n_jobs,
@@ -113,7 +113,7 @@ def new_play(
     s["copies"] = predicts and not is_in_order
     s["has_memory"] = bool(np.any(kernel.jobs["memory_mib"] > 0))
     s["by_rows"], s["sees_all_rows"] = actor.by_rows, actor.sees_all_rows
-    given = {"scalars": scalars, "place_of": place_of, "job_at": order.astype(np.int32)}
+    given = {"scalars": scalars, "position_of": position_of, "job_at": order.astype(np.int32)}
     pick = new_arrays(Pick, sizes, given | {"widths": layers.widths, "weights": layers.weights, "extra": extra})
     pool.scalars["chosen"] = NO_JOB
     if predicts:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.episodes import Window
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions, guided_settings
-from hdrl.settings.batch.envs.job_pick_pay import PickPay
+from hdrl.settings.batch.envs.job_pick_rewards import PickRewards
 from hdrl.settings.batch.envs.job_pick_windows import JobPickPools
 from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.identical_cores.state import OrderState
@@ -53,7 +53,7 @@ class Guides:
 class JobPickGuides(Guides):
     """The policies that the options of a JobPick name."""
 
-    def __init__(self, options: JobPickOptions, pay: PickPay, pools: JobPickPools, pool: OrderState) -> None:
+    def __init__(self, options: JobPickOptions, pay: PickRewards, pools: JobPickPools, pool: OrderState) -> None:
         super().__init__(len(options.guides), self._choose, self._cost)
         self._options, self._pay, self._pools = options, pay, pools
         self._lents = [self._borrowed(number, pool) for number in range(len(options.guides))]

@@ -144,7 +144,7 @@ class JobIndexVectorEnv(IndexVectorEnv):
         )
 
     @classmethod
-    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+    def unsupported_reason(cls, machine: Platform, load: Workload) -> str | None:
         """Return ``None``: it runs on the simulator that policies run on."""
         del machine, load
         return None

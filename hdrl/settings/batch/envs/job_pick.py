@@ -22,9 +22,9 @@ from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.batch.envs.guides import JobPickGuides
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, RELATIVE, PickChoices
-from hdrl.settings.batch.envs.job_pick_pay import PickPay
+from hdrl.settings.batch.envs.job_pick_rewards import PickRewards
 from hdrl.settings.batch.envs.job_pick_windows import JobPickPools, WindowFilter
-from hdrl.settings.batch.envs.machines import PoolSource, check_choices, why_not_pool
+from hdrl.settings.batch.envs.machines import PoolSource, check_choices, unpoolable_reason
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.identical_cores.state import OrderState
@@ -214,7 +214,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         )
         self._borrowed = Borrowed(self._pool)
         self._ended = EndedEpisodes(self.num_envs)
-        self._pay = PickPay(self.options, self.num_envs)
+        self._pay = PickRewards(self.options, self.num_envs)
         keeps = episodes.keeps
         self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
         self._guides = JobPickGuides(self.options, self._pay, self._pools, self._pool)
@@ -232,9 +232,9 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return cls(num_envs, **grouped(arguments))
 
     @classmethod
-    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+    def unsupported_reason(cls, machine: Platform, load: Workload) -> str | None:
         """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
-        return why_not_pool(machine, load)
+        return unpoolable_reason(machine, load)
 
     # ------------------------------------------------------------------ hooks of the batch
 
@@ -265,7 +265,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         illegal, n_ended = entries.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
         paid = self._pay.due(chosen, self._terminations) if illegal == ALL_LEGAL else None
         if paid is not None:
-            self._pay.pay_own(paid, entries.objectives(self._borrowed, paid), self._rewards, self._returns)
+            self._pay.add_own_reward(paid, entries.objectives(self._borrowed, paid), self._rewards, self._returns)
         if n_ended > 0 and self.options.reward == RELATIVE:
             rows = np.flatnonzero(self._terminations & chosen)
             windows = [self.window(row) for row in rows.tolist()]

@@ -17,7 +17,7 @@ from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 def rule_of(options: JobPickOptions) -> PolicyRule:
     """Return the rule for the predictions that an agent sees."""
-    return PolicyRule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
+    return PolicyRule(**PREDICTORS[options.predictor].rule_arguments()) if options.predicts else NO_RULE
 
 
 class CompiledPicks:

@@ -144,8 +144,8 @@ class JobPickOptions:
     @property
     def network(self) -> NDArray[np.float64]:
         """The numbers of the network that predicts run times; empty without."""
-        asked = PREDICTORS[self.predictor].asked() if self.predicts else {}
-        return np.array(asked.get("network", ()), dtype=np.float64)
+        rule_arguments = PREDICTORS[self.predictor].rule_arguments() if self.predicts else {}
+        return np.array(rule_arguments.get("network", ()), dtype=np.float64)
 
     @property
     def columns(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.envs.seeds import mixed_bits
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
-from hdrl.settings.batch.envs.job_pick_pay import RunPriorities
+from hdrl.settings.batch.envs.job_pick_rewards import RunPriorities
 from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.identical_cores.state import OrderState, new_order_state, set_episode

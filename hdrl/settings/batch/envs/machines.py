@@ -123,8 +123,8 @@ def same_shares(part: Part, n_jobs: int) -> Part:
     if isinstance(part, str):
         return part
     first, last = part
-    is_places = isinstance(first, int) and isinstance(last, int)
-    return (first / n_jobs, last / n_jobs) if is_places else part
+    is_positions = isinstance(first, int) and isinstance(last, int)
+    return (first / n_jobs, last / n_jobs) if is_positions else part
 
 
 def pool_inputs(
@@ -230,7 +230,7 @@ def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, A
     return read_workload(workload, machine, **choices)
 
 
-def why_not_pool(platform: Platform, workload: Workload) -> str | None:
+def unpoolable_reason(platform: Platform, workload: Workload) -> str | None:
     """Return why a pool of processors does not simulate a machine and jobs exactly; ``None`` if it does.
 
     A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;

@@ -16,7 +16,7 @@ from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
-from hdrl.envs.own_objective import OwnObjective, OwnPay
+from hdrl.envs.own_objective import OwnObjective, OwnRewards
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
@@ -30,8 +30,8 @@ from hdrl.settings.batch.envs.policy_pair_arguments import (
     pair_numbers,
     platform_of,
     pstate_shares,
+    site_rules_reason,
     watch_scalars,
-    why_not_at_site,
     workloads_of,
 )
 from hdrl.settings.batch.envs.policy_pair_rows import PairRows, replay, window_workload
@@ -170,7 +170,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         is_compatible = compatibility == HDEEPRM
         self.platform = platform_of(platform, compatibility)
         self.workloads = workloads_of(workload, self.platform, compatibility)
-        why = why_not_at_site(self.platform)
+        why = site_rules_reason(self.platform)
         if why is not None:
             raise SimulationError(why)
         check_platform(self.platform, energy=energy)
@@ -216,14 +216,16 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
             observations=self._observations,
         )
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
-        self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
+        self._own_rewards = (
+            OwnRewards(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
+        )
         self._finished: list[tuple[Window, int, NDArray[np.int16], int] | None] = [None] * self.num_envs
 
     @classmethod
-    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+    def unsupported_reason(cls, machine: Platform, load: Workload) -> str | None:
         """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
         del load
-        why = why_not_at_site(machine)
+        why = site_rules_reason(machine)
         if why is not None:
             return why
         try:
@@ -238,27 +240,27 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         del options
         window = self._next_window(row, episode, seed)
         self._policy_seeds[row] = seed
-        if self._own_pay is not None:
-            self._own_pay.value[row] = 0.0
+        if self._own_rewards is not None:
+            self._own_rewards.value[row] = 0.0
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
         episodes.SERVED.reset(self._rows.borrowed[LEADER], self._team, chosen, self._counts)
-        self._check_goes_on(chosen)
+        self._check_same_action(chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
         illegal, n_ended = episodes.SERVED.step(self._rows.borrowed[LEADER], self._counts, self._team, chosen, actions)
         if n_ended > 0:
-            self._check_goes_on(chosen)
-        if illegal == ALL_LEGAL and self._own_pay is not None:
-            self._own_pay.pay(np.flatnonzero(chosen), self._known(), self._rewards, self._returns)
+            self._check_same_action(chosen)
+        if illegal == ALL_LEGAL and self._own_rewards is not None:
+            self._own_rewards.pay(np.flatnonzero(chosen), self._known(), self._rewards, self._returns)
         return illegal, n_ended
 
     def _help(self, number: int) -> None:
         episodes.SERVED.help(self._rows.borrowed[number], self._counts, self._team, number, self._chosen)
 
-    def _check_goes_on(self, chosen: BoolArray) -> None:
-        stopped = episodes.first_that_stopped(self._rows.borrowed[LEADER].arrays, chosen)
+    def _check_same_action(self, chosen: BoolArray) -> None:
+        stopped = episodes.first_stopped_row(self._rows.borrowed[LEADER].arrays, chosen)
         if stopped is not None:
             raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
 
@@ -269,7 +271,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
             self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history, n_actions)
         known = {name: np.where(ended, column, 0.0) for name, column in self._known().items()}
         reported = [name for name in dict.fromkeys((*_REPORTED, self._objective.metric)) if name in known]
-        own = None if self._own_pay is None else np.where(ended, self._own_pay.value, 0.0)
+        own = None if self._own_rewards is None else np.where(ended, self._own_rewards.value, 0.0)
         objective = known[self._objective.metric].copy() if own is None else own
         return {"objective": objective, **{name: known[name] for name in reported}}
 
@@ -286,8 +288,8 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         }
         if self._objective.metric not in _REPORTED:
             own |= {"more_results": self._results[:, len(_REPORTED) :], "sums": self._rows.watches.sums}
-        if self._own_pay is not None:
-            own["own_value"] = self._own_pay.value
+        if self._own_rewards is not None:
+            own["own_value"] = self._own_rewards.value
         return own | self._rows.arrays()
 
     # ------------------------------------------------------------------ what happened

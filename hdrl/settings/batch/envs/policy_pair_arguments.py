@@ -48,7 +48,7 @@ list."""
 _MAX_ACTIONS = 2**15 - 1
 
 
-def why_not_at_site(machine: Platform) -> str | None:
+def site_rules_reason(machine: Platform) -> str | None:
     """Return why no policy pairs are chosen on a machine with the rules of a site; ``None`` without rules."""
     if machine.site is None:
         return None

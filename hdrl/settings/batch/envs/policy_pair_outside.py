@@ -32,7 +32,7 @@ from hdrl.settings.batch.envs.policy_pair_arguments import (
     pair_numbers,
     pstate_shares,
     read_observation,
-    why_not_at_site,
+    site_rules_reason,
 )
 from hdrl.settings.batch.envs.policy_pair_rows import SWITCHING, watches_of
 from hdrl.settings.batch.kernel import codes, episodes
@@ -94,7 +94,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         **others: Any,
     ) -> None:
         del others
-        why = why_not_at_site(platform)
+        why = site_rules_reason(platform)
         if why is not None or compatibility is not None:
             raise OptionsError(why or f"compatibility is {compatibility!r}, which only the embedded simulator has")
         self.platform, self.workload = platform, check_fits(workload, platform)
@@ -182,7 +182,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
             if int(borrowed.arrays.scalars["news"][0]) == codes.NEWS_OF_NODES and last_action >= 0:
                 self._start_jobs(last_action)  # the last decision holds for what it has booted
                 continue
-            self._ask(episodes.SHOW)
+            self._call(episodes.SHOW)
             return
         self._trace = self._simulator.trace
         self._counts.arrays.masks[:] = 0
@@ -190,10 +190,10 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
 
     def _start_jobs(self, action: int) -> None:
         self._counts.arrays.actions[0] = action
-        self._ask(episodes.START)
+        self._call(episodes.START)
 
-    def _ask(self, request: int) -> None:
-        episodes.SERVED.ask(self._borrowed, request, _ONE, counts=self._counts)
+    def _call(self, request: int) -> None:
+        episodes.SERVED.call(self._borrowed, request, _ONE, counts=self._counts)
 
     def _take(self, state: BatchState) -> None:
         """Take the arrays of the decision system, which change their places as they grow."""

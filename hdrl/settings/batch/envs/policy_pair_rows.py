@@ -248,7 +248,7 @@ class _Replay:
             episodes.SERVED.step(self._borrowed, self._counts, new_team(1), one, np.array([action]))
         while int(self.watch.rows["status"][0, 0]) == codes.GROW:
             self._go_on_with(grown_for(self.state, self.platform, self.workload))
-            episodes.SERVED.ask(self._borrowed, episodes.RESUME, one, counts=self._counts)
+            episodes.SERVED.call(self._borrowed, episodes.RESUME, one, counts=self._counts)
 
     def _go_on_with(self, state: BatchState) -> None:
         if state is not self.state:

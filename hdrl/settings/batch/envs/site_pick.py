@@ -46,9 +46,9 @@ from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.state import SiteState
 from hdrl.settings.batch.site_rules.simulator import (
-    asked_simulation,
     has_het_jobs,
     set_backfilling,
+    stepwise_simulation,
     trace_of,
     world_of,
 )
@@ -74,7 +74,7 @@ class SiteEpisode:
 
     def __init__(self, inputs: PoolInputs, options: JobPickOptions) -> None:
         self.world = world_of(inputs.platform, inputs.workloads[0])
-        self.simulation = asked_simulation(self.world)
+        self.simulation = stepwise_simulation(self.world)
         self.options = options
         set_backfilling(self.simulation.state.settings, BACKFILLINGS[options.backfilling])
         templates = row_templates(inputs.columns, inputs.n_procs, is_scaled=options.scaled_columns)
@@ -188,62 +188,62 @@ class SiteEpisode:
         out[:n, 0] = np.minimum(wait_s * PER_LONGEST_WAIT, CAP)
         out[:n, _FIT_COLUMN] = np.where(self._fits != 0, CAP, 1.0 - CAP)
         for column, name in enumerate(self.options.features, start=len(_ABSENT_ROW)):
-            out[:n, column] = np.clip(getattr(self, f"_see_{name}")(shown, wait_s), 0.0, 1.0)
+            out[:n, column] = np.clip(getattr(self, f"_observe_{name}")(shown, wait_s), 0.0, 1.0)
 
-    def _see_free_processors(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_free_processors(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del jobs, wait_s
         return 1.0 - self.state.scalars["n_busy_cores"][0] / self.state.settings["n_cores"][0]
 
-    def _see_queue_length(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_queue_length(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del jobs, wait_s
         n = self.simulation.n_waiting
         return n / (n + self.options.max_jobs)
 
-    def _see_log_wait(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_log_wait(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del jobs
         return elementary.log(1.0 + wait_s) / math.log1p(LONGEST_S)
 
-    def _see_log_requested_time(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_log_requested_time(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         return elementary.log(1.0 + self._requested_s[jobs]) / math.log1p(LONGEST_S)
 
-    def _see_log_processors(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_log_processors(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         return elementary.log(self._cores[jobs].astype(np.float64)) / math.log(
             max(int(self.state.settings["n_cores"][0]), 2)
         )
 
-    def _see_expected_slowdown(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_expected_slowdown(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         requested_s = self._requested_s[jobs]
         slowdown = np.maximum(1.0, (wait_s + requested_s) / np.maximum(requested_s, 10.0))
         return elementary.log(slowdown) / math.log(1e6)
 
-    def _see_partition(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_partition(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         first = self.state.entries["partition"][self.state.jobs["first_entry"][jobs]]
         return (first + 1) / (len(self.state.partitions) + 1)
 
-    def _see_partition_free(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_partition_free(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         state = self.state
         one = state.partitions[state.entries["partition"][state.jobs["first_entry"][jobs]]]
         return one["free_cores"] / np.maximum(one["n_cores"], 1)
 
-    def _see_account_share(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_account_share(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         held = np.append(self.state.accounts["cores"], 0)[self.state.jobs["account"][jobs]]
         return held / self.state.settings["n_cores"][0]
 
-    def _see_qos(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_qos(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         return np.append(self.state.qos["factor"], 0.0)[self.state.jobs["qos"][jobs]]
 
-    def _see_gpus(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_gpus(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         gpus = self.state.jobs["gpus"][jobs]
         return gpus / (gpus + _HALF_GPUS)
 
-    def _see_nodes(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
+    def _observe_nodes(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
         return np.maximum(self.state.jobs["nodes"][jobs], 0) / len(self.state.nodes)
 
@@ -286,7 +286,7 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
         self.inputs, part = source.inputs(episodes.part, keeps_dates=False, **reading)
         self.platform = self.inputs.platform
         for load in self.inputs.workloads:
-            why = self.refuses(self.platform, load)
+            why = self.unsupported_reason(self.platform, load)
             if why is not None:
                 raise OptionsError(why)
         super().__init__(
@@ -306,9 +306,9 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
         return cls(num_envs, **grouped(arguments))
 
     @classmethod
-    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+    def unsupported_reason(cls, machine: Platform, load: Workload) -> str | None:
         """Return why jobs cannot be picked on a machine; ``None`` if they can."""
-        if has_het_jobs(world_of(machine, load).asked):
+        if has_het_jobs(world_of(machine, load).site_requests):
             return f"{load.name} has heterogeneous jobs, which agents do not pick (site_rules=false joins them)"
         return None
 

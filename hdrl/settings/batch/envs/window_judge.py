@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.errors import OptionsError, SimulationError, UnknownName
 from hdrl.base.seeding import stream
-from hdrl.base.windows import PARTS, place_of_share, range_of_shares, side_by_side
+from hdrl.base.windows import PARTS, index_of_share, range_of_shares, side_by_side
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import Role, names_of
 from hdrl.envs.episodes import Part
@@ -117,7 +117,7 @@ class JudgedLog:
         """
         if objective not in OBJECTIVES:
             raise UnknownName("objective", objective, OBJECTIVES)
-        first, last = _places(part, workload, first_n_jobs)
+        first, last = _window_bounds(part, workload, first_n_jobs)
         length = last - first if n_jobs == "all" else int(n_jobs)
         if not 0 < length <= last - first:
             raise OptionsError(
@@ -250,7 +250,7 @@ def in_threads(function: Callable[[T], U], tasks: Sequence[T], n_threads: int) -
         return list(pool.map(function, tasks))
 
 
-def _places(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int]:
+def _window_bounds(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int]:
     if isinstance(part, str):
         if part not in PARTS:
             raise UnknownName("part", part, PARTS)
@@ -260,7 +260,7 @@ def _places(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int
         if workload.n_jobs == first_n_jobs:
             return low, high
         low, high = low / first_n_jobs, high / first_n_jobs
-        return place_of_share(low, workload.n_jobs), place_of_share(high, workload.n_jobs)
+        return index_of_share(low, workload.n_jobs), index_of_share(high, workload.n_jobs)
     return range_of_shares((float(low), float(high)), workload.n_jobs, what="part", items=f"jobs of {workload.name}")
 
 

@@ -33,10 +33,10 @@ from hdrl.settings.batch.identical_cores.events import next_event, start_at
 from hdrl.settings.batch.identical_cores.queue import (
     NOWHERE,
     any_fits,
-    best_place,
+    best_position,
     is_open,
     key_value,
-    place_of,
+    position_of,
     sort_queue,
     submit_next,
 )
@@ -125,7 +125,7 @@ def backfill(state, key):
     for i in range(_gather(state, state.settings[0].backfilling, key)):
         job = state.candidates[i]
         if may_overtake(state, job):
-            overtake(state, place_of(state, job))
+            overtake(state, position_of(state, job))
 
 
 @jit
@@ -180,7 +180,7 @@ def _look_after_chosen(state, key):
     s = state.scalars[0]
     settings = state.settings[0]
     if state.jobs[s.chosen].n_requested <= s.n_free:
-        start_at(state, place_of(state, s.chosen))
+        start_at(state, position_of(state, s.chosen))
         s.chosen = -1
         return False
     is_asked = settings.backfilling == codes.EASY_PRIORITY and key == NO_KEY
@@ -266,4 +266,4 @@ def run_key(state, key):
     """Run the whole episode under a job key."""
     begin(state)
     while advance(state, key) != OVER:
-        choose(state, best_place(state, key))
+        choose(state, best_position(state, key))

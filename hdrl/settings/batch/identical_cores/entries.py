@@ -66,7 +66,7 @@ def _follow(state):
 
 
 @jit
-def _tell(state, row, results):
+def _write_results(state, row, results):
     for objective in range(N_OBJECTIVES):
         results[objective, row] = objective_value(state, objective)
 
@@ -81,18 +81,18 @@ def _serve_row(state, counts, request, row, numbers, results):
         _reset(state)
     elif request == _RUN:
         engine.run_key(state, numbers[row])
-        _tell(state, row, results)
+        _write_results(state, row, results)
     elif request == _GUIDE:
         results[0, row] = guided(state)
     elif request == _FOLLOW:
         _follow(state)
-        _tell(state, row, results)
+        _write_results(state, row, results)
     else:
-        _tell(state, row, results)
+        _write_results(state, row, results)
 
 
 @jit
-def _knows(batch, request, numbers):  # noqa: ARG001 - settings are looked at where the state is made
+def _is_valid_request(batch, request, numbers):  # noqa: ARG001 - settings are looked at where the state is made
     """Return whether a request is known; settings and keys have been looked at before."""
     return request in REQUESTS
 
@@ -102,7 +102,7 @@ SERVED = serving(
     OrderState,
     smallest_state,
     serve_row=_serve_row,
-    knows=_knows,
+    is_valid=_is_valid_request,
     requests=REQUESTS,
     module=__name__,
     n_results=N_OBJECTIVES,
@@ -110,8 +110,10 @@ SERVED = serving(
 """Batches of environments; `identical_cores.state.set_episode` says which jobs their episodes consist of."""
 
 
-def _ask_all(batch: Borrowed[OrderState], request: int, numbers: NDArray[np.int64] = NO_NUMBERS) -> NDArray[np.float64]:
-    return SERVED.ask(batch, request, np.ones(len(batch.arrays.scalars), dtype=np.bool_), numbers)
+def _call_all(
+    batch: Borrowed[OrderState], request: int, numbers: NDArray[np.int64] = NO_NUMBERS
+) -> NDArray[np.float64]:
+    return SERVED.call(batch, request, np.ones(len(batch.arrays.scalars), dtype=np.bool_), numbers)
 
 
 def run_keys(batch: Borrowed[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:
@@ -134,12 +136,12 @@ def run_keys(batch: Borrowed[OrderState], keys: Sequence[int]) -> NDArray[np.flo
     """
     for key in keys:
         ORDER_JOB_KEYS.check(key)
-    return _ask_all(batch, _RUN, np.array(keys, dtype=np.int64))
+    return _call_all(batch, _RUN, np.array(keys, dtype=np.int64))
 
 
 def guide_rows(batch: Borrowed[OrderState]) -> NDArray[np.int64]:
     """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``."""
-    return _ask_all(batch, _GUIDE)[0].astype(np.int64)
+    return _call_all(batch, _GUIDE)[0].astype(np.int64)
 
 
 def follow_rows(batch: Borrowed[OrderState]) -> NDArray[np.float64]:
@@ -147,7 +149,7 @@ def follow_rows(batch: Borrowed[OrderState]) -> NDArray[np.float64]:
 
     Returns all objectives by their numbers, shape ``(n_objectives, n_envs)``.
     """
-    return _ask_all(batch, _FOLLOW)
+    return _call_all(batch, _FOLLOW)
 
 
 def objectives(batch: Borrowed[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -155,7 +157,7 @@ def objectives(batch: Borrowed[OrderState], chosen: NDArray[np.bool_]) -> NDArra
 
     Returns by their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
-    return SERVED.ask(batch, _REPORT, chosen)
+    return SERVED.call(batch, _REPORT, chosen)
 
 
 def warm_up(message: Callable[[str], None]) -> None:

@@ -103,11 +103,11 @@ def guided(state):
         return best
     # Nothing starts any more: what is to be held must be, before the first of the queue lets others overtake it.
     held = _best(state, wants_held=True) if settings.guide_gate == 1 else NO_JOB
-    asks = settings.backfilling == codes.EASY_PRIORITY
+    chooses_overtaking = settings.backfilling == codes.EASY_PRIORITY
     skip = settings.max_jobs * (1 + settings.may_hold)
     if best == NO_JOB and settings.has_skip == 1 and state.masks[skip] == 1:
         return skip
-    is_due = best == NO_JOB or not asks
+    is_due = best == NO_JOB or not chooses_overtaking
     if held != NO_JOB and is_due and settings.may_hold == 1 and state.masks[settings.max_jobs + held] == 1:
         return settings.max_jobs + held
     return best if best != NO_JOB else max(held, 0)

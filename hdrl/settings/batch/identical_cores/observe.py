@@ -327,7 +327,7 @@ def observe(state):
 
 
 @jit
-def forget_shown(state):
+def invalidate_observation(state):
     """Mark the whole observation as outdated, so that all of it is written the next time."""
     s = state.scalars[0]
     s.n_shown = state.settings[0].max_jobs
@@ -338,7 +338,7 @@ def forget_shown(state):
 @jit
 def observe_anew(state):
     """Write the whole observation and mask."""
-    forget_shown(state)
+    invalidate_observation(state)
     state.row_masks[:] = 1
     state.scalars[0].n_open = 0
     observe(state)

@@ -146,7 +146,7 @@ def release_held(state):
 
 
 @jit
-def place_of(state, job):
+def position_of(state, job):
     """Return the place of a waiting job."""
     place = 0
     while state.waiting[place] != job:
@@ -155,7 +155,7 @@ def place_of(state, job):
 
 
 @jit
-def best_place(state, key):
+def best_position(state, key):
     """Return the place of the waiting job with the smallest value of a job key; the earliest of equal ones."""
     best = 0
     best_key = key_value(state, state.waiting[0], key)

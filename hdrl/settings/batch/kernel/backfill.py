@@ -107,7 +107,7 @@ def expect_end(state, job, first, n):
 
 
 @jit
-def forget_end(state, job):
+def remove_expected_end(state, job):
     """Forget the expected end of a job that has ended, and learn from it."""
     s = state.scalars[0]
     note_end(state, job)

@@ -340,7 +340,7 @@ def sort_cores(state, first, n):
         bits.put(words, pool[i])
         least, greatest = min(least, pool[i]), max(greatest, pool[i])
     place = first
-    for i in range(bits.place_of(least), bits.place_of(greatest) + 1):
+    for i in range(bits.word_of(least), bits.word_of(greatest) + 1):
         word = words[i]
         words[i] = bits.NONE
         while word != bits.NONE:

@@ -24,7 +24,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, note_failure
 from hdrl.settings.batch.kernel.plan import NO_RESERVATION, NOT_FOUND, ROUNDING_S, clear, hold
-from hdrl.settings.batch.kernel.plan_nodes import begin_marks, is_possible, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.plan_nodes import is_possible, plan_chosen_nodes, plan_cores_of, reset_snapshots
 from hdrl.settings.batch.kernel.reexamining import (
     begin_examining,
     begin_kinds,
@@ -68,14 +68,14 @@ def _settle(state, core_key):
     for i in range(n):
         job = state.candidates[i]
         if i == 0:
-            reason = _ask(state, job, core_key, freed_s)
+            reason = _replan(state, job, core_key, freed_s)
         elif not can_skip(state, job, freed_s):
-            _ask(state, job, core_key, freed_s)
+            _replan(state, job, core_key, freed_s)
     while s.freed_s > s.message_s:
         freed_s, s.freed_s = s.freed_s, NOT_FOUND
         for i in range(_gather_by_date(state)):  # they only ever move to earlier dates
             if not can_skip(state, state.candidates[i], freed_s):
-                _ask(state, state.candidates[i], core_key, freed_s)
+                _replan(state, state.candidates[i], core_key, freed_s)
     s.freed_s = NOT_FOUND
     return reason
 
@@ -126,7 +126,7 @@ def _prepare(state, core_key):
 def _begin_decision(state):
     """Record the free resources of the nodes, and those freed since the last decision."""
     if state.scalars[0].plans_nodes == 1:
-        begin_marks(state)
+        reset_snapshots(state)
     begin_examining(state)
 
 
@@ -136,13 +136,13 @@ def _begin_plan(state):
     s = state.scalars[0]
     s.freed_s = NOT_FOUND
     s.plans_nodes = 0
-    n_places = 0
+    n_positions = 0
     for job in range(len(state.jobs)):
         row = state.reservations[job]
         row.n_requested, row.memory_mib = state.jobs[job].n_requested, state.jobs[job].memory_mib
         row.reserved_s = NO_RESERVATION
-        row.first_planned = n_places
-        n_places += row.n_requested
+        row.first_planned = n_positions
+        n_positions += row.n_requested
         if row.memory_mib > 0.0:
             s.plans_nodes = 1
     _plan_running(state)
@@ -211,7 +211,7 @@ def _postponed(state, row):
 
 
 @jit
-def _ask(state, job, core_key, freed_s):
+def _replan(state, job, core_key, freed_s):
     """Let a job start or move to the earliest hole; return why it did not start.
 
     What was freed until ``freed_s`` has not been offered to any job yet; ``scalars.freed_s`` becomes the same for what

@@ -11,10 +11,10 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, engine, messages, server
 from hdrl.settings.batch.kernel.backfill import (
     choose_overtaking,
-    forget_end,
     gather_candidates,
     is_held,
     note_failure,
+    remove_expected_end,
     reserve,
     start_job,
 )
@@ -45,7 +45,7 @@ def take_events(state):
             s.news = codes.NEWS_OF_JOBS
         elif event.kind == codes.EVENT_COMPLETED:
             release(state, event.subject)
-            forget_end(state, event.subject)
+            remove_expected_end(state, event.subject)
             s.news = codes.NEWS_OF_JOBS
         elif event.kind == codes.EVENT_NO_MORE_JOBS:
             s.no_more_jobs = 1

@@ -60,7 +60,7 @@ SCALAR_DTYPE = record_dtype(
         ("has_plan", np.int8),
         *of(np.float64, "freed_s", "vacated_s"),
         ("plans_nodes", np.int8),
-        *of(np.int64, "n_marks", "n_given_back", "n_given_before", "most_requested"),
+        *of(np.int64, "n_snapshots", "n_given_back", "n_given_before", "most_requested"),
         ("margin_s", np.float64),
         *of(np.int64, "queue_key", "sorted_by", "n_sorted", "next_rank", "n_free_cores"),
         *of(np.int8, "follows_progress", "news", "no_more_jobs"),

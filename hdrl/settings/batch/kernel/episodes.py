@@ -162,7 +162,7 @@ def _take_in(state, watch):
     for i in range(s.n_events):
         event = state.events[i]
         if event.kind == codes.EVENT_SUBMITTED:
-            observe.see_arrival(state, watch, event.subject, n_queue)
+            observe.add_arrival(state, watch, event.subject, n_queue)
             n_queue += 1
             reward.count_submission(state, watch, event.subject)
         elif event.kind == codes.EVENT_COMPLETED:
@@ -170,19 +170,19 @@ def _take_in(state, watch):
 
 
 @jit
-def _pay_present(state, watch):
+def _add_present_reward(state, watch):
     """Pay the last action by the present moment, once."""
     w = watch.rows[0]
     if w.acted == 1:
         w.acted = 0
         if w.instantaneous == reward.PRESENT:
-            reward.pay_present(state, watch)
+            reward.add_present_reward(state, watch)
         elif w.instantaneous == reward.PRESENT_0_1:
-            reward.pay_present_0_1(state, watch)
+            reward.add_present_reward_0_1(state, watch)
 
 
 @jit
-def _is_asked_again(state, watch):
+def _decides_again(state, watch):
     """Tell whether HDeepRM would ask without any news: after a void, when no more jobs come."""
     s = state.scalars[0]
     return s.compatible == 1 and s.no_more_jobs == 1 and watch.rows[0].n_voids > 0 and s.n_queue > 0
@@ -203,12 +203,12 @@ def _go_on(state, watch, is_answered):
         _take_in(state, watch)
         due = decide.take_events(state)
         if state.scalars[0].ended == 0:
-            _pay_present(state, watch)
+            _add_present_reward(state, watch)
         is_answered = False
         if due and state.scalars[0].news == codes.NEWS_OF_NODES and watch.rows[0].last_action >= 0:
             # The last decision holds for what it has booted.
             _start_jobs(state, watch, watch.rows[0].last_action)
-        elif due or _is_asked_again(state, watch):
+        elif due or _decides_again(state, watch):
             return codes.MESSAGE
 
 
@@ -226,7 +226,7 @@ def _start_jobs(state, watch, action):
     decide.schedule(state, watch.pairs[action, 0], watch.pairs[action, 1], watch.pairs[action, 2])
     for i in range(first_op, s.n_ops):
         if state.ops[i].kind == codes.EXECUTE:
-            observe.see_departure(state, watch, state.ops[i].subject, n_queue)
+            observe.remove_departure(state, watch, state.ops[i].subject, n_queue)
             n_queue -= 1
 
 
@@ -249,10 +249,10 @@ def _carry_out(state, watch, action):
     s.n_decisions += 1
     s.news = codes.NO_NEWS
     w.n_voids += 1
-    if not _is_asked_again(state, watch):
+    if not _decides_again(state, watch):
         return False
     add_pstate_ops(state)
-    _pay_present(state, watch)
+    _add_present_reward(state, watch)
     return True
 
 
@@ -284,7 +284,7 @@ def _play(state, watch, request, action):
         w.status = _go_on(state, watch, request != STEP)
     # What there was before the first decision is paid with it: the rewards then add up to the objective.
     if request == STEP and w.instantaneous == reward.GROWTH:
-        reward.pay_growth(state, watch, w.status == codes.ENDED)
+        reward.add_growth_reward(state, watch, w.status == codes.ENDED)
 
 
 class EpisodeArrays(NamedTuple):
@@ -319,7 +319,7 @@ def _serve_row(batch, counts, request, row, numbers, results):  # noqa: ARG001
         return
     if request == SHOW:
         watch.rows[0].status = codes.MESSAGE
-        observe.see_anew(state, watch)
+        observe.rebuild_attributes(state, watch)
     else:
         if request == RESET:
             bring_back(state, batch.beginning, batch.origin, row)
@@ -335,13 +335,13 @@ def _serve_row(batch, counts, request, row, numbers, results):  # noqa: ARG001
 
 
 @jit
-def _knows(batch, request, numbers):  # noqa: ARG001 - the state refuses what it does not know
+def _is_valid_request(batch, request, numbers):  # noqa: ARG001 - the state refuses what it does not know
     """Return whether a request is known."""
     return request in REQUESTS
 
 
 @jit
-def _excused(batch):
+def _tolerated(batch):
     """Return that void counts as action 0 in HDeepRM's mode where it is not legal: agents without masks choose it."""
     is_compatible = batch.state.scalars[0, 0].compatible == 1
     return batch.watch.rows[0, 0].void_action if is_compatible else NO_ACTION
@@ -361,15 +361,15 @@ SERVED = serving(
     EpisodeArrays,
     small_episodes,
     serve_row=_serve_row,
-    knows=_knows,
+    is_valid=_is_valid_request,
     requests=REQUESTS,
     module=__name__,
-    excused=_excused,
+    tolerated=_tolerated,
 )
 """Batches of environments, whose rows go on to their next decision points, or to their ends."""
 
 
-def first_that_stopped(batch: EpisodeArrays, chosen: NDArray[np.bool_]) -> int | None:
+def first_stopped_row(batch: EpisodeArrays, chosen: NDArray[np.bool_]) -> int | None:
     """Return the first chosen row that is neither at a decision nor at its end, if there is one."""
     status = batch.watch.rows["status"][:, 0]
     stopped = np.flatnonzero(chosen & (status != codes.MESSAGE) & (status != codes.ENDED))

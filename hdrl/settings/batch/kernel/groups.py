@@ -76,19 +76,19 @@ def end_in(sums, groups, run_s, requested_s):
 
 
 @jit
-def note_room(everybody, has_room):
+def note_room(all_jobs, has_room):
     """Note that a job has come, in the group of all jobs, and whether all jobs that wait could start at once then.
 
     Jobs that a gate holds wait, too, so that what is noted does not depend on whether it had to hold them.
     """
-    everybody.n_came = everybody.n_came * ROOM_DECAY + 1.0
-    everybody.n_without_room = everybody.n_without_room * ROOM_DECAY + (0.0 if has_room else 1.0)
+    all_jobs.n_came = all_jobs.n_came * ROOM_DECAY + 1.0
+    all_jobs.n_without_room = all_jobs.n_without_room * ROOM_DECAY + (0.0 if has_room else 1.0)
 
 
 @jit
-def share_without_room(everybody):
+def share_without_room(all_jobs):
     """Return the share of recent jobs that found no room; 0 before the first one."""
-    return 0.0 if everybody.n_came == 0.0 else everybody.n_without_room / everybody.n_came
+    return 0.0 if all_jobs.n_came == 0.0 else all_jobs.n_without_room / all_jobs.n_came
 
 
 @jit

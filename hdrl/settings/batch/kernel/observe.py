@@ -112,7 +112,7 @@ def attribute(state, job, which):
 
 
 @jit
-def _place_of(watch, which, n, value):
+def _position_of(watch, which, n, value):
     """Return the first place among the ``n`` sorted values of an attribute that holds no smaller value."""
     low, high = 0, n
     while low < high:
@@ -125,30 +125,30 @@ def _place_of(watch, which, n, value):
 
 
 @jit
-def see_arrival(state, watch, job, n_before):
+def add_arrival(state, watch, job, n_before):
     """Take a job that joins a queue of ``n_before`` jobs into the sorted attributes."""
     for which in range(N_ATTRIBUTES):
         value = attribute(state, job, which)
-        place = _place_of(watch, which, n_before, value)
+        place = _position_of(watch, which, n_before, value)
         for i in range(n_before, place, -1):
             watch.ordered[which, i] = watch.ordered[which, i - 1]
         watch.ordered[which, place] = value
 
 
 @jit
-def see_departure(state, watch, job, n_before):
+def remove_departure(state, watch, job, n_before):
     """Take a job that leaves a queue of ``n_before`` jobs out of the sorted attributes."""
     for which in range(N_ATTRIBUTES):
-        place = _place_of(watch, which, n_before, attribute(state, job, which))
+        place = _position_of(watch, which, n_before, attribute(state, job, which))
         for i in range(place, n_before - 1):
             watch.ordered[which, i] = watch.ordered[which, i + 1]
 
 
 @jit
-def see_anew(state, watch):
+def rebuild_attributes(state, watch):
     """Take the waiting jobs into the sorted attributes as if nothing was known, and show the whole platform next."""
     for i in range(state.scalars[0].n_queue):
-        see_arrival(state, watch, state.queue[i], i)
+        add_arrival(state, watch, state.queue[i], i)
     watch.rows[0].has_shown = 0
 
 

@@ -46,7 +46,7 @@ def is_without_jobs(state, node):
 
 
 @jit
-def _ask(state, node, pstate):
+def _request_pstate(state, node, pstate):
     """Append the request for a P-state of all cores of a node."""
     s = state.scalars[0]
     first, n = s.n_pool, end_core_of(state, node) - first_core_of(state, node)
@@ -57,7 +57,7 @@ def _ask(state, node, pstate):
 
 
 @jit
-def _why_not(state, node, wanted):
+def _switch_error(state, node, wanted):
     """Return an error code if a node cannot be switched: its status is not the one wanted, or jobs hold it; else 0."""
     if state.node_power[node].status != wanted:
         return codes.ERROR_NODE_STATUS
@@ -112,20 +112,20 @@ def _wake(state, node, leader):
 @jit
 def switch_off(state, node, sleep_state):
     """Begin to switch a node off, to a sleep state that it has; return an error code, 0 if it is without jobs."""
-    error = _why_not(state, node, codes.NODE_ON)
+    error = _switch_error(state, node, codes.NODE_ON)
     if error == 0:
         _fall_asleep(state, node, node, sleep_state)
-        _ask(state, node, way_of(state, node).off_pstate)
+        _request_pstate(state, node, way_of(state, node).off_pstate)
     return error
 
 
 @jit
 def switch_on(state, node):
     """Begin to boot a node; return an error code, 0 if it is off."""
-    error = _why_not(state, node, codes.NODE_OFF)
+    error = _switch_error(state, node, codes.NODE_OFF)
     if error == 0:
         _wake(state, node, node)
-        _ask(state, node, state.node_power[node].on_pstate)
+        _request_pstate(state, node, state.node_power[node].on_pstate)
     return error
 
 
@@ -152,7 +152,7 @@ def switch_hosts(state, pstate, first, n):
         node, end = node_of(state, state.pool[place]), _end_of_node(state, place, first + n)
         sleep_state = sleep_state_of(state, node, pstate)
         is_there = sleep_state < 0 and is_on(state, node)
-        error = 0 if is_there else _why_not(state, node, codes.NODE_OFF if sleep_state < 0 else codes.NODE_ON)
+        error = 0 if is_there else _switch_error(state, node, codes.NODE_OFF if sleep_state < 0 else codes.NODE_ON)
         if error == 0 and not is_there and end - place != end_core_of(state, node) - first_core_of(state, node):
             error = codes.ERROR_PART_OF_NODE
         if error != 0:

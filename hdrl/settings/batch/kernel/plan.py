@@ -105,7 +105,7 @@ def clear(state, n_free):
 
 
 @jit
-def place_from(state, date_s):
+def event_from(state, date_s):
     """Return the place of the first event that is not before a date."""
     low, high = np.int64(1), state.scalars[0].n_plan
     while low < high:
@@ -118,9 +118,9 @@ def place_from(state, date_s):
 
 
 @jit
-def place_after(state, date_s):
+def event_after(state, date_s):
     """Return the place of the first event after a date: what is free then stands right before it."""
-    return place_from(state, math.nextafter(date_s, np.inf))
+    return event_from(state, math.nextafter(date_s, np.inf))
 
 
 @jit
@@ -141,7 +141,7 @@ def is_close(state, place):
 @jit
 def _find(state, date_s, code):
     """Return the place of an event."""
-    place = place_from(state, date_s)
+    place = event_from(state, date_s)
     while state.plan[place] != code:
         place += 1
     return place
@@ -153,7 +153,7 @@ def _move_event(state, place, date_s, n_cores):
 
     Only what lies between the two dates changes: most reservations move by little.
     """
-    target = place_after(state, date_s)
+    target = event_after(state, date_s)
     code = state.plan[place]
     for i in range(place, target, -1):
         state.plan_s[i] = state.plan_s[i - 1]
@@ -283,7 +283,7 @@ def last_lack(state, n, place):
 @jit
 def stays_free(state, n, until_s, own_s):
     """Tell whether ``n`` cores are free from now until a date; for ``own_s`` see `find_room`."""
-    place = place_after(state, state.scalars[0].message_s)
+    place = event_after(state, state.scalars[0].message_s)
     return state.plan_free[place - 1] >= n and next_lack(state, n, place, min(until_s - ROUNDING_S, own_s)) == 0
 
 
@@ -292,11 +292,11 @@ def first_date(state, n, from_s):
     """Return the first date from another one on, now at the earliest, from which room may be, and the place behind."""
     now_s = state.scalars[0].message_s
     if from_s <= now_s:
-        place = place_after(state, now_s)
+        place = event_after(state, now_s)
         if state.plan_free[place - 1] >= n:
             return now_s, place
     else:
-        place = place_from(state, from_s)
+        place = event_from(state, from_s)
     return next_date(state, n, place)
 
 
@@ -336,6 +336,6 @@ def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
 
 
 @jit
-def stands_alone(state, date_s):
+def is_separate(state, date_s):
     """Tell whether what the plan is right before a date does not depend on the events at it."""
-    return state.plan_s[place_from(state, date_s) - 1] + ROUNDING_S < date_s
+    return state.plan_s[event_from(state, date_s) - 1] + ROUNDING_S < date_s

@@ -12,9 +12,9 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, is_settled, job_of, length_at, next_lack, place_after
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, event_after, is_settled, job_of, length_at, next_lack
 
-N_MARKS = 256
+N_SNAPSHOTS = 256
 """Dates for which it is kept what is free on each node, at most."""
 
 _SPACING = 16
@@ -22,52 +22,52 @@ _SPACING = 16
 
 
 @jit
-def begin_marks(state):
+def reset_snapshots(state):
     """Leave no mark but the first, before all events, where the nodes are as they are now."""
     _look_at_nodes(state)
-    state.scalars[0].n_marks = 0
-    _set_mark(state, 0, -np.inf)
+    state.scalars[0].n_snapshots = 0
+    _set_snapshot(state, 0, -np.inf)
 
 
 @jit
-def _set_mark(state, mark, date_s):
+def _set_snapshot(state, snapshot, date_s):
     """Keep ``plan_cores`` and ``plan_memory_mib`` as what is free on the nodes at a date, before a mark."""
     s, n_nodes = state.scalars[0], len(state.nodes)
-    for k in range(s.n_marks, mark, -1):
-        state.mark_s[k] = state.mark_s[k - 1]
-    for k in range((s.n_marks + 1) * n_nodes - 1, (mark + 1) * n_nodes - 1, -1):
-        state.mark_cores[k] = state.mark_cores[k - n_nodes]
-        state.mark_memory_mib[k] = state.mark_memory_mib[k - n_nodes]
-    state.mark_s[mark] = date_s
+    for k in range(s.n_snapshots, snapshot, -1):
+        state.snapshot_s[k] = state.snapshot_s[k - 1]
+    for k in range((s.n_snapshots + 1) * n_nodes - 1, (snapshot + 1) * n_nodes - 1, -1):
+        state.snapshot_cores[k] = state.snapshot_cores[k - n_nodes]
+        state.snapshot_memory_mib[k] = state.snapshot_memory_mib[k - n_nodes]
+    state.snapshot_s[snapshot] = date_s
     for node in range(n_nodes):
-        state.mark_cores[mark * n_nodes + node] = state.plan_cores[node]
-        state.mark_memory_mib[mark * n_nodes + node] = state.plan_memory_mib[node]
-    s.n_marks += 1
+        state.snapshot_cores[snapshot * n_nodes + node] = state.plan_cores[node]
+        state.snapshot_memory_mib[snapshot * n_nodes + node] = state.plan_memory_mib[node]
+    s.n_snapshots += 1
 
 
 @jit
-def note_on_marks(state, job, start_s, end_s, sign):
+def update_snapshots(state, job, start_s, end_s, sign):
     """Let the cores of a job be free (taken: ``sign`` -1) at the marks between two dates."""
     row = state.reservations[job]
-    for mark in range(_mark_before(state, start_s), state.scalars[0].n_marks):
-        if state.mark_s[mark] >= end_s:
+    for snapshot in range(_snapshot_before(state, start_s), state.scalars[0].n_snapshots):
+        if state.snapshot_s[snapshot] >= end_s:
             break
-        if state.mark_s[mark] < start_s:
+        if state.snapshot_s[snapshot] < start_s:
             continue
-        first = mark * len(state.nodes)
+        first = snapshot * len(state.nodes)
         for k in range(row.first_planned, row.first_planned + row.n_planned):
             n_cores = sign * state.planned_cores[k]
-            state.mark_cores[first + state.planned_nodes[k]] += n_cores
-            state.mark_memory_mib[first + state.planned_nodes[k]] += n_cores * row.memory_mib
+            state.snapshot_cores[first + state.planned_nodes[k]] += n_cores
+            state.snapshot_memory_mib[first + state.planned_nodes[k]] += n_cores * row.memory_mib
 
 
 @jit
-def _mark_before(state, date_s):
+def _snapshot_before(state, date_s):
     """Return the last mark that is not behind a date."""
-    low, high = 0, state.scalars[0].n_marks - 1
+    low, high = 0, state.scalars[0].n_snapshots - 1
     while low < high:
         middle = (low + high + 1) >> 1
-        if state.mark_s[middle] <= date_s:
+        if state.snapshot_s[middle] <= date_s:
             low = middle
         else:
             high = middle - 1
@@ -85,18 +85,18 @@ def _look_at_nodes(state):
 @jit
 def look_at_nodes_before(state, place):
     """Let ``plan_cores`` and ``plan_memory_mib`` of the nodes be what is free before an event."""
-    mark = _mark_before(state, state.plan_s[place - 1])
-    first = mark * len(state.nodes)
+    snapshot = _snapshot_before(state, state.plan_s[place - 1])
+    first = snapshot * len(state.nodes)
     for node in range(len(state.nodes)):
-        state.plan_cores[node] = state.mark_cores[first + node]
-        state.plan_memory_mib[node] = state.mark_memory_mib[first + node]
-    behind = place_after(state, state.mark_s[mark])
+        state.plan_cores[node] = state.snapshot_cores[first + node]
+        state.plan_memory_mib[node] = state.snapshot_memory_mib[first + node]
+    behind = event_after(state, state.snapshot_s[snapshot])
     for earlier in range(behind, place):
         apply_event(state, earlier, 1, state.plan_cores, state.plan_memory_mib)
     s = state.scalars[0]
-    is_far = place - behind > _SPACING + s.n_plan // N_MARKS
-    if is_far and s.n_marks < N_MARKS and state.plan_s[place] > state.plan_s[place - 1]:
-        _set_mark(state, mark + 1, state.plan_s[place - 1])
+    is_far = place - behind > _SPACING + s.n_plan // N_SNAPSHOTS
+    if is_far and s.n_snapshots < N_SNAPSHOTS and state.plan_s[place] > state.plan_s[place - 1]:
+        _set_snapshot(state, snapshot + 1, state.plan_s[place - 1])
 
 
 @jit
@@ -254,7 +254,7 @@ def nodes_stay_free(state, until_s):
     """Tell whether the plan finds what it needs on every node until a date, as the nodes are now."""
     s = state.scalars[0]
     _look_at_nodes(state)
-    place = place_after(state, s.message_s)
+    place = event_after(state, s.message_s)
     for earlier in range(1, place):
         apply_event(state, earlier, 1, state.plan_cores, state.plan_memory_mib)
     for node in range(len(state.nodes)):
@@ -291,23 +291,23 @@ def _are_possible(state, row):
 def is_possible(state, job, date_s, end_s):
     """Tell whether what is planned for a job that is not in the plan is free between two dates."""
     row, by_nodes = state.reservations[job], state.scalars[0].plans_nodes == 1
-    place, n = place_after(state, date_s), np.int64(row.n_requested)
+    place, n = event_after(state, date_s), np.int64(row.n_requested)
     if state.plan_free[place - 1] < n or next_lack(state, n, place, end_s - ROUNDING_S) > 0:
         return False
     if not by_nodes:
         return True
     look_at_nodes_before(state, place)
-    is_there = nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
+    is_there = fits_on_nodes(state, row, state.plan_cores, state.plan_memory_mib)
     while is_there and state.plan_s[place] < end_s - ROUNDING_S:
         apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
         place += 1
         if is_settled(state, place - 1):
-            is_there = nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
+            is_there = fits_on_nodes(state, row, state.plan_cores, state.plan_memory_mib)
     return is_there
 
 
 @jit
-def nodes_have_place(state, row, cores, memory_mib):
+def fits_on_nodes(state, row, cores, memory_mib):
     """Tell whether the nodes that are planned for a job have place for it.
 
     ``cores`` and ``memory_mib`` are what each node has: as it is looked at, or now, when the job's date has come.

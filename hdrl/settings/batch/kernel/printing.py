@@ -19,7 +19,7 @@ from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.jit import entry
 
-FIXED, FIXED_OR_NA, GENERAL, WHOLE, LETTER, TEXT, SET = range(7)
+FIXED, FIXED_OR_NA, GENERAL, WHOLE, CHARACTER, TEXT, SET = range(7)
 """Kinds of columns: numbers with six decimals (``%f``); the same, and ``NA`` for -1; numbers with six significant
 digits (``%g``); whole numbers; single characters; texts; sets of whole numbers, ascending, as intervals."""
 
@@ -279,7 +279,7 @@ def _put_other(table, kind, place, value, n, room):
     """Print a value that is no real number: a whole number, a character, or ``n`` characters or members from one on."""
     if kind == WHOLE:
         return _put_whole(table.printed, place, value)
-    if kind == LETTER:
+    if kind == CHARACTER:
         table.printed[place] = value
         return place + 1
     if kind == SET:

@@ -25,12 +25,12 @@ from hdrl.settings.batch.kernel.plan import (
     NO_RESERVATION,
     NOT_FOUND,
     ROUNDING_S,
+    event_after,
+    event_from,
     fastest_gflops,
     last_lack,
     length_at,
     next_lack,
-    place_after,
-    place_from,
     slowest_gflops,
 )
 
@@ -55,9 +55,9 @@ def begin_kinds(state):
     s.margin_s = (2 * len(state.jobs) + 4) * ROUNDING_S
     s.n_given_back, s.most_requested = 0, 0
     for job in range(len(state.jobs)):
-        row, asks = state.reservations[job], state.jobs[job]
-        row.longest_s = length_at(state, asks.requested_time_s, slowest_gflops(state))
-        row.shortest_s = length_at(state, asks.requested_time_s, fastest_gflops(state))
+        row, request = state.reservations[job], state.jobs[job]
+        row.longest_s = length_at(state, request.requested_time_s, slowest_gflops(state))
+        row.shortest_s = length_at(state, request.requested_time_s, fastest_gflops(state))
         row.examined_at, row.may_slide = -1, 0
         least_s = row.shortest_s if s.plans_nodes == 1 else row.longest_s
         row.kind = _step(np.float64(row.n_requested), 1.0) * _N_LENGTHS + _step(least_s, _SHORT_S)
@@ -77,7 +77,7 @@ def begin_examining(state):
     if vacated_s > s.message_s:
         give_back(state, s.message_s, vacated_s)
     # Where half of a group of close events has come, now is like no other date.
-    if state.plan_s[place_after(state, s.message_s)] <= s.message_s + ROUNDING_S:
+    if state.plan_s[event_after(state, s.message_s)] <= s.message_s + ROUNDING_S:
         give_back(state, s.message_s, s.message_s)
 
 
@@ -136,7 +136,7 @@ def give_back(state, start_s, end_s):
     s = state.scalars[0]
     s.n_given_back += 1
     start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
-    first, end = place_after(state, start_s) - 1, place_after(state, end_s)
+    first, end = event_after(state, start_s) - 1, event_after(state, end_s)
     for width in range(1, _N_WIDTHS):
         n = _FEWEST[width]
         if n > s.most_requested:
@@ -184,7 +184,7 @@ def notify_later_jobs(state, start_s, end_s):
     """Mark the jobs, of those with dates between two, that find enough cores right before their dates."""
     s = state.scalars[0]
     date_s, most = -np.inf, np.int64(0)  # the most cores that are free close before a date
-    place = place_from(state, start_s - s.margin_s)
+    place = event_from(state, start_s - s.margin_s)
     while place < s.n_plan and state.plan_s[place] <= end_s:
         at_s, free = state.plan_s[place], np.int64(state.plan_free[place - 1])
         if at_s > date_s:

@@ -21,27 +21,27 @@ from hdrl.settings.batch.kernel.plan import (
     NO_RESERVATION,
     NOT_FOUND,
     ROUNDING_S,
+    event_from,
     fastest_free_gflops,
     find_room,
     first_date,
     hold,
+    is_separate,
     length_s,
     move_earlier,
     next_date,
     next_lack,
-    place_from,
     put_in,
-    stands_alone,
     stays_free,
     take_out,
 )
 from hdrl.settings.batch.kernel.plan_nodes import (
     choose_nodes,
-    nodes_have_place,
+    fits_on_nodes,
     nodes_stay_free,
-    note_on_marks,
     plan_chosen_nodes,
     plan_cores_of,
+    update_snapshots,
 )
 from hdrl.settings.batch.kernel.reexamining import give_back, reach_s, record_examined, room_from_s
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
@@ -86,7 +86,7 @@ def start_or_move(state, job, core_key, limit_s):
     if (
         date_s <= s.message_s
         and s.plans_nodes == 1
-        and nodes_have_place(state, row, state.n_free_on, state.free_memory_mib)
+        and fits_on_nodes(state, row, state.n_free_on, state.free_memory_mib)
     ):
         _start_on_planned_nodes(state, job)
         return CHOSEN
@@ -114,7 +114,7 @@ def _where_to_look(state, job, limit_s):
     if row.reserved_s <= s.message_s + s.margin_s:
         return True, -np.inf
     from_s, near_s = room_from_s(state, job), reach_s(state, row)
-    must_go = not stands_alone(state, row.reserved_s)
+    must_go = not is_separate(state, row.reserved_s)
     if s.plans_nodes == 0:
         # It finds as many cores as it needs behind its date: only before that anything can be new.
         from_s = min(from_s, near_s) if row.may_slide == 1 else from_s
@@ -144,14 +144,14 @@ def _is_overbooked(state, row):
     Reservations may overlap by the rounding, also by way of events between them. When such an event goes, they overlap
     by more.
     """
-    return next_lack(state, 0, place_from(state, row.reserved_s), row.reserved_end_s - ROUNDING_S) > 0
+    return next_lack(state, 0, event_from(state, row.reserved_s), row.reserved_end_s - ROUNDING_S) > 0
 
 
 @jit
 def _most_free_before(state, date_s):
     """Return the most cores that are free close before a date."""
     most = np.int64(0)
-    for place in range(place_from(state, date_s - state.scalars[0].margin_s) - 1, place_from(state, date_s)):
+    for place in range(event_from(state, date_s - state.scalars[0].margin_s) - 1, event_from(state, date_s)):
         most = max(most, np.int64(state.plan_free[place]))
     return most
 
@@ -179,7 +179,7 @@ def reserve(state, job, date_s, end_s):
 def _put_in(state, job, date_s, end_s):
     """Put a reservation into the plan; return whether its start is close to another event, and its end."""
     if state.scalars[0].plans_nodes == 1:
-        note_on_marks(state, job, date_s, end_s, -1)
+        update_snapshots(state, job, date_s, end_s, -1)
     return put_in(state, job, date_s, end_s)
 
 
@@ -188,7 +188,7 @@ def _take_out(state, job):
     """Take the reservation of a job out of the plan."""
     row = state.reservations[job]
     if state.scalars[0].plans_nodes == 1:
-        note_on_marks(state, job, row.reserved_s, row.reserved_end_s, 1)
+        update_snapshots(state, job, row.reserved_s, row.reserved_end_s, 1)
     take_out(state, job)
 
 
@@ -300,6 +300,6 @@ def _start(state, job, first, n):
     end_s = held_until_s(state, job)
     if state.scalars[0].plans_nodes == 1:
         plan_cores_of(state, job, state.pool, first, n)
-        note_on_marks(state, job, -np.inf, end_s, -1)
+        update_snapshots(state, job, -np.inf, end_s, -1)
     if hold(state, job, end_s):
         give_back(state, end_s, end_s)

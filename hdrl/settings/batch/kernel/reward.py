@@ -211,7 +211,7 @@ def objective_so_far(state, watch, objective, is_over):
 
 
 @jit
-def pay_growth(state, watch, is_over):
+def add_growth_reward(state, watch, is_over):
     """Add the growth of the objective to the reward."""
     w = watch.rows[0]
     if w.objective == OWN:
@@ -279,7 +279,7 @@ def _mean_request_s(state):
 
 
 @jit
-def pay_present_0_1(state, watch):
+def add_present_reward_0_1(state, watch):
     """Add the reward of HDeepRM 0.1.0b1, which looks at the present moment, too, to the reward."""
     w = watch.rows[0]
     if w.objective == SLOWDOWN:
@@ -298,7 +298,7 @@ def pay_present_0_1(state, watch):
 
 
 @jit
-def pay_present(state, watch):
+def add_present_reward(state, watch):
     """Add HDeepRM's reward, which looks at the present moment, to the reward."""
     s = state.scalars[0]
     w = watch.rows[0]

@@ -50,7 +50,7 @@ from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.keys import N_FEATURES
 from hdrl.settings.batch.kernel.plan import RESERVATION_DTYPE
-from hdrl.settings.batch.kernel.plan_nodes import N_MARKS
+from hdrl.settings.batch.kernel.plan_nodes import N_SNAPSHOTS
 from hdrl.settings.batch.kernel.reexamining import N_KINDS
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
@@ -148,9 +148,9 @@ class BatchState(NamedTuple):
     node_gflops: Annotated[Floats, shared(np.float64, "n_speeds")]
     speed_of: Annotated[Ints, shared(np.int32, "n_nodes")]
     # What is free on each node at some dates of the plan (`kernel.plan_nodes`)
-    mark_s: Annotated[Floats, scratch(np.float64, "n_marks")]
-    mark_cores: Annotated[Ints, scratch(np.int32, "n_mark_nodes")]
-    mark_memory_mib: Annotated[Floats, scratch(np.float64, "n_mark_nodes")]
+    snapshot_s: Annotated[Floats, scratch(np.float64, "n_snapshots")]
+    snapshot_cores: Annotated[Ints, scratch(np.int32, "n_mark_nodes")]
+    snapshot_memory_mib: Annotated[Floats, scratch(np.float64, "n_mark_nodes")]
     # Scratch: the same at one date, and at least for a time, how many cores of a job fit there, and how many it gets
     plan_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
     plan_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
@@ -183,7 +183,7 @@ class BatchState(NamedTuple):
     neurons: Annotated[Floats, scratch(np.float64, "n_neurons")]
     twister: Annotated[NDArray[np.uint32], own(np.uint32, "n_twister")]  # Mersenne twister, position last
     completed: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # jobs in the order in which they ended
-    allocated: Annotated[Ints, own(np.int32, "n_places")]  # all allocations
+    allocated: Annotated[Ints, own(np.int32, "n_positions")]  # all allocations
     machine_log: Annotated[Rows, log(MACHINE_LOG_DTYPE, "n_log", counted_by="n_machine_log")]
     pstate_log: Annotated[Rows, log(PSTATE_LOG_DTYPE, "n_energy_log", counted_by="n_pstate_log")]
     pstate_cores: Annotated[Ints, log(np.int32, "n_logged_cores", counted_by="n_pstate_cores")]
@@ -214,7 +214,7 @@ def sizes_of(
     n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
     n_log = LOGGED_PER_JOB * n_jobs + 64 if logging else 0
     # Without memory any free cores will do, and counting them is enough.
-    n_places = int(workload.jobs["cores"].sum(dtype=np.int64))
+    n_positions = int(workload.jobs["cores"].sum(dtype=np.int64))
     plans_nodes = bool(np.any(workload.jobs["memory_mib"] > 0))
     return {
         "one": 1,
@@ -252,10 +252,10 @@ def sizes_of(
         "n_speeds": len(beginning.speeds_of_nodes(platform)["node_gflops"]),
         "n_planned_events": 2 * n_jobs + 3,
         "n_kinds": N_KINDS,
-        "n_marks": N_MARKS,
-        "n_mark_nodes": N_MARKS * platform.n_nodes if plans_nodes else 0,
-        "n_planned": n_places if plans_nodes else 0,
-        "n_places": n_places,
+        "n_snapshots": N_SNAPSHOTS,
+        "n_mark_nodes": N_SNAPSHOTS * platform.n_nodes if plans_nodes else 0,
+        "n_planned": n_positions if plans_nodes else 0,
+        "n_positions": n_positions,
         "n_predicted": len(ruled["predictions"]),
         "n_levels_of_groups": N_LEVELS,
         "n_sums": len(ruled["sums"]),
@@ -266,7 +266,7 @@ def sizes_of(
         "n_twister": N_TWISTER,
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,
-        "n_logged_cores": 2 * (n_cores + n_places) + n_switched_cores + n_log if logging and energy else 0,
+        "n_logged_cores": 2 * (n_cores + n_positions) + n_switched_cores + n_log if logging and energy else 0,
     }
 
 

@@ -28,7 +28,7 @@ MAX_PLANNED = 256
 """Waiting jobs that are planned, in the order in which they came: planning takes the square of their number."""
 
 
-class _Place(NamedTuple):
+class _Placement(NamedTuple):
     """Possible place and time of a job; dates in seconds."""
 
     node: int
@@ -70,7 +70,7 @@ class MinMin(Backfilling):
             end_s = machine.start(job, np.sort(place.cores))
             self._ends_s.update(dict.fromkeys(place.cores.tolist(), end_s))
 
-    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Placement]]:
         return _planned(machine, self._ready_s(machine), jobs, largest_first=False)
 
     def _ready_s(self, machine: MachinePicture) -> NDArray[np.float64]:
@@ -85,14 +85,14 @@ class MinMin(Backfilling):
 class MaxMin(MinMin):
     """Max-min: the job that could be done last is planned first."""
 
-    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Placement]]:
         return _planned(machine, self._ready_s(machine), jobs, largest_first=True)
 
 
 class Duplex(MinMin):
     """Duplex: the plan of min-min or that of max-min, whichever is done sooner; min-min's if both are alike."""
 
-    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Placement]]:
         ready_s = self._ready_s(machine)
         plans = [_planned(machine, ready_s, jobs, largest_first=largest) for largest in (False, True)]
         return min(plans, key=lambda plan: max(place.end_s for _, place in plan))
@@ -104,12 +104,12 @@ MAPPINGS: Mapping[str, type[MinMin]] = MappingProxyType({"min_min": MinMin, "max
 
 def _planned(
     machine: MachinePicture, ready_s: NDArray[np.float64], jobs: Sequence[int], *, largest_first: bool
-) -> list[tuple[int, _Place]]:
+) -> list[tuple[int, _Placement]]:
     """Return the place of each job, in the order in which they are planned."""
     ready_s = ready_s.copy()
     cores_of = [np.flatnonzero(machine.tables.node_of_core == node) for node in range(len(machine.free_memory_mib))]
-    best = {job: _best_place(machine, ready_s, cores_of, job) for job in jobs}
-    plan: list[tuple[int, _Place]] = []
+    best = {job: _best_placement(machine, ready_s, cores_of, job) for job in jobs}
+    plan: list[tuple[int, _Placement]] = []
     choose: Any = max if largest_first else min
     while best:
         job = choose(best, key=lambda one: best[one].end_s)
@@ -119,16 +119,16 @@ def _planned(
         # Cores are only taken, so that only those who wanted this node may do better elsewhere now.
         for other, wanted in best.items():
             if wanted.node == place.node:
-                best[other] = _best_place(machine, ready_s, cores_of, other)
+                best[other] = _best_placement(machine, ready_s, cores_of, other)
     return plan
 
 
-def _best_place(
+def _best_placement(
     machine: MachinePicture, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int
-) -> _Place:
+) -> _Placement:
     """Return the place where a job would be done first."""
     wanted = int(machine.jobs["cores"][job])
-    found: _Place | None = None
+    found: _Placement | None = None
     for node, cores in enumerate(cores_of):
         if len(cores) < wanted:
             continue
@@ -136,7 +136,7 @@ def _best_place(
         start_s = float(ready_s[chosen].max())
         end_s = start_s + machine.duration_s(job, chosen)
         if found is None or end_s < found.end_s:
-            found = _Place(node, chosen, start_s, end_s)
+            found = _Placement(node, chosen, start_s, end_s)
     if found is None:
         widest = max(map(len, cores_of))
         raise DecisionError(f"job {job} wants {wanted} cores of one node, the widest node has {widest}")

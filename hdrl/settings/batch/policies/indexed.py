@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.seeding import stream
-from hdrl.base.weights import placed_weights
+from hdrl.base.weights import sparse_weights
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import PolicyRule, n_weights_of
 from hdrl.settings.batch.kernel.keys import AGING, FIRST_OF_GATE, N_HIDDEN
@@ -100,7 +100,7 @@ class IndexKind:
         weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         core_key, backfilling = read_choices(self.backfilling, self.core_selection)
         rule = PolicyRule(
-            **PREDICTORS[self.predictor].asked(),
+            **PREDICTORS[self.predictor].rule_arguments(),
             weights=tuple(weights.tolist()),
             index_form=FORMS[self.form],
             has_gate=self.gate,
@@ -110,7 +110,7 @@ class IndexKind:
 
 def first_weights(form: str) -> NDArray[np.float64]:
     """Return the weights by hand: small jobs first, as their predicted area says, and the longer they wait."""
-    return placed_weights(n_weights_of(FORMS[form]), {**_FIRST[form], **_FIRST_GATE})
+    return sparse_weights(n_weights_of(FORMS[form]), {**_FIRST[form], **_FIRST_GATE})
 
 
 def names_of_weights(form: str) -> tuple[str, ...]:

@@ -211,17 +211,17 @@ class NodeEasy(NodePolicy):
 
     def _begin(self) -> None:
         super()._begin()
-        self._places: dict[int, tuple[int, int]] = {}  # node and first core of each running job
+        self._positions: dict[int, tuple[int, int]] = {}  # node and first core of each running job
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
         """Start a job on a number of cores of a node; see `NodePolicy.start`."""
         super().start(machine, job, counts)
         (node,) = counts
-        self._places[job] = node, min(machine.started[-1].cores)
+        self._positions[job] = node, min(machine.started[-1].cores)
 
     def _forget(self, job: int) -> None:
         super()._forget(job)
-        self._places.pop(job, None)
+        self._positions.pop(job, None)
 
     def _key(self, job: WaitingJob, now_s: float) -> float:
         del job, now_s
@@ -266,7 +266,7 @@ class NodeEasy(NodePolicy):
         """Return the jobs on a node in the order in which they are expected to end."""
         here = (
             _Running(self._running[job][0], core, job, int(self._running[job][1][node]))
-            for job, (where, core) in self._places.items()
+            for job, (where, core) in self._positions.items()
             if where == node
         )
         return sorted(here)

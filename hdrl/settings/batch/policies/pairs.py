@@ -197,7 +197,7 @@ def read_pair(name: str) -> PolicyPair:
         return shipped_index(name)
     if name.removesuffix(_TRUE) in shipped_indices():
         pair = shipped_index(name.removesuffix(_TRUE))
-        rule = replace(pair.rule, **PREDICTORS[TRUE_TIMES].asked())
+        rule = replace(pair.rule, **PREDICTORS[TRUE_TIMES].rule_arguments())
         return replace(pair, name=name, rule=rule, is_clairvoyant=True)
     plain, tilde, more = name.partition("~")
     if tilde and plain.removesuffix(_TRUE) in shipped_indices():
@@ -206,10 +206,10 @@ def read_pair(name: str) -> PolicyPair:
                 f"policy {name!r}: {plain} has a gate of its own, expected for instance '{plain}~off600'"
             )
         return _with_additions(replace(read_pair(plain), name=name), more)
-    asked = _OWN_NETWORK.fullmatch(name)
-    if asked is not None:
-        pair = read_pair(f"{asked['before']}@{LEARNED}{asked['after']}")
-        network = read_network(asked["file"])
+    matched = _OWN_NETWORK.fullmatch(name)
+    if matched is not None:
+        pair = read_pair(f"{matched['before']}@{LEARNED}{matched['after']}")
+        network = read_network(matched["file"])
         return replace(pair, name=name, rule=replace(pair.rule, network=network.numbers, by_name=network.by_name))
     choice, dash, core = name.partition("-")
     plain, tilde, more = choice.partition("~")
@@ -289,7 +289,7 @@ def _with_predictor(pair: PolicyPair, predictor: str | None) -> PolicyPair:
             f"policy {pair.name!r}: reservations by predictions without EASY, expected for instance 'saf+easy@geo/all'"
         )
     chosen = PREDICTORS[base]
-    rule = replace(pair.rule, **chosen.asked(), predicts_ends=bool(slash))
+    rule = replace(pair.rule, **chosen.rule_arguments(), predicts_ends=bool(slash))
     return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
 
 
@@ -318,14 +318,14 @@ def with_true_times(name: str) -> str | None:
 
 def network_file(name: str) -> str | None:
     """Return the file of the network that the name of a policy holds, ``None`` if it holds none."""
-    asked = _OWN_NETWORK.fullmatch(name)
-    return None if asked is None else asked["file"]
+    matched = _OWN_NETWORK.fullmatch(name)
+    return None if matched is None else matched["file"]
 
 
 def parts_of_name(name: str) -> list[str]:
     """Return the words of a policy's name, the place of a network that it names left out."""
-    asked = _OWN_NETWORK.fullmatch(name)
-    plain = name if asked is None else f"{asked['before']}@{LEARNED}{asked['after']}"
+    matched = _OWN_NETWORK.fullmatch(name)
+    plain = name if matched is None else f"{matched['before']}@{LEARNED}{matched['after']}"
     return re.split(r"[^\w.]+(?:node_)?", plain)
 
 

@@ -99,7 +99,7 @@ def _requested(platform: Platform, workload: Workload) -> NDArray[np.float64]:
     return workload.jobs["requested_time_s"].astype(np.float64)
 
 
-class Asking:
+class PredictorAdapter:
     """Tells a predictor of ended jobs, and asks it for the waiting ones, in one simulation."""
 
     def __init__(self, simulator: EmbeddedSimulator, own: OwnPrediction) -> None:

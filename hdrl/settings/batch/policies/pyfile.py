@@ -109,8 +109,10 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> FilePolicy | 
             raise AgentError(f"{path}: a policy(view) decides itself; {suffix!r} goes with a priority(job, now_s)")
         return policy
     backfilling, core_selection = _choices(suffix)
-    knows = any(getattr(thing, "clairvoyant", False) for thing in (module, priority, priorities))
-    return OwnPriority(priority, backfilling, core_selection, priorities, f"{path.name}{suffix}", clairvoyant=knows)
+    is_clairvoyant = any(getattr(thing, "clairvoyant", False) for thing in (module, priority, priorities))
+    return OwnPriority(
+        priority, backfilling, core_selection, priorities, f"{path.name}{suffix}", clairvoyant=is_clairvoyant
+    )
 
 
 def _prediction_of(module: ModuleType, path: Path, suffix: str) -> OwnPrediction:
@@ -119,8 +121,8 @@ def _prediction_of(module: ModuleType, path: Path, suffix: str) -> OwnPrediction
         raise AgentError(f"{path}: defines no class Predictor, which {suffix!r} asks for")
     for word, words in (("predict", "self, job"), ("ended", "self, job, run_s")):
         _check_call(getattr(found, word, None), words, path)
-    knows = bool(getattr(module, "clairvoyant", False) or getattr(found, "clairvoyant", False))
-    return own_prediction(found, suffix[1:], f"{path.name}{suffix}", clairvoyant=knows)
+    is_clairvoyant = bool(getattr(module, "clairvoyant", False) or getattr(found, "clairvoyant", False))
+    return own_prediction(found, suffix[1:], f"{path.name}{suffix}", clairvoyant=is_clairvoyant)
 
 
 def _function(module: ModuleType, name: str) -> Callable[..., Any] | None:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError, readable
-from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
+from hdrl.base.pyfiles import AgentError, is_policy_file, located_errors, split_policy_file
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import SITE_POLICIES, PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
-from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
+from hdrl.settings.batch.policies.predicted import OwnPrediction, PredictorAdapter
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
@@ -113,7 +113,7 @@ def simulate(
     check_fits(workload, platform)
     simulator = simulator_for(simulator, platform, policy)
     if SIMULATORS[simulator].own_policies:
-        return _simulate_by_itself(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
+        return _simulate_autonomous(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
     chosen_policy = _policy(policy, seed, compatibility)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
@@ -121,7 +121,7 @@ def simulate(
     if isinstance(pair, PolicyPair) and pair.rule != NO_RULE:
         choices["rule"] = pair.rule
     with (
-        blamed(_file(policy)),
+        located_errors(_file(policy)),
         contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
     ):
         if isinstance(chosen_policy, PolicyPair):
@@ -169,7 +169,7 @@ def simulator_for(name: str, platform: Platform, policy: object) -> str:
     )
 
 
-def _simulate_by_itself(
+def _simulate_autonomous(
     name: str,
     platform: Platform,
     workload: Workload,
@@ -277,7 +277,7 @@ def _run_prediction(simulator: PolicySimulator, own: OwnPrediction, progress: Pr
     """Simulate a classic policy that uses a predictor in Python."""
     if not isinstance(simulator, EmbeddedSimulator):
         raise DecisionError(f"{own.name}: predictors in Python are simulated by 'embedded' alone")
-    _run_function(simulator, Asking(simulator, own).decide, progress)
+    _run_function(simulator, PredictorAdapter(simulator, own).decide, progress)
 
 
 def _run_function(simulator: PolicySimulator, policy: PolicyFunction, progress: Progress | None) -> None:

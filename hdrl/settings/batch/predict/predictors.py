@@ -60,7 +60,7 @@ class Predictor:
     is_clairvoyant: bool = False
     by_name: bool = False
 
-    def asked(self) -> dict[str, Any]:
+    def rule_arguments(self) -> dict[str, Any]:
         """Return its arguments for a `kernel.beginning.Rule`."""
         network = self.network().numbers if self.network is not None else ()
         return {"predictor": self.code, "run_times": self.run_times, "network": network, "by_name": self.by_name}

@@ -26,7 +26,7 @@ SHORTEST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Lessons:
+class _TrainingData:
     """Training data of a network: its inputs, and its targets computed from the run times of the jobs."""
 
     seen: Floats
@@ -76,13 +76,13 @@ def train_network(
     names = [workload.name for workload in workloads]
     if len(set(names)) < len(names):
         raise OptionsError(f"{max(names, key=names.count)} is named twice, expected different logs")
-    lessons = [_lessons(workload, shares, by_name=by_name) for workload in workloads]
+    training_data = [_training_data(workload, shares, by_name=by_name) for workload in workloads]
     with torch_threads(1):  # more of them find other last bits
-        numbers = _fit(lessons, seed, progress)
+        numbers = _fit(training_data, seed, progress)
     return RunTimeNetwork(numbers, dict.fromkeys(names, float(shares[1])), by_name)
 
 
-def _lessons(workload: Workload, shares: tuple[float, float], *, by_name: bool) -> _Lessons:
+def _training_data(workload: Workload, shares: tuple[float, float], *, by_name: bool) -> _TrainingData:
     history, judged = judged_jobs(workload, shares)
     if len(judged) == 0:
         raise OptionsError(f"{workload.name}: no job lies in the part {shares[0]:g}:{shares[1]:g}")
@@ -92,10 +92,12 @@ def _lessons(workload: Workload, shares: tuple[float, float], *, by_name: bool) 
     run_s = np.maximum(history.run_s[judged], SHORTEST_S)
     requested_s = np.maximum(history.requested_time_s[judged], SHORTEST_S)
     ratio = np.minimum(elementary.log(run_s / requested_s), 0.0)
-    return _Lessons(seen[judged], ratio, SHORT_S / np.maximum(run_s, SHORT_S))
+    return _TrainingData(seen[judged], ratio, SHORT_S / np.maximum(run_s, SHORT_S))
 
 
-def _fit(lessons: Sequence[_Lessons], seed: int, progress: Callable[[int, int], None] | None) -> tuple[float, ...]:
+def _fit(
+    training_data: Sequence[_TrainingData], seed: int, progress: Callable[[int, int], None] | None
+) -> tuple[float, ...]:
     """Return the numbers of a network that has learned."""
     import torch
     from torch import nn
@@ -110,10 +112,10 @@ def _fit(lessons: Sequence[_Lessons], seed: int, progress: Callable[[int, int], 
         layers[-1].bias[:] = torch.tensor([-1.0, -3.0])
     parameters = [parameter for layer in layers for parameter in layer.parameters()]
     seen, log_ratio, inverse = (
-        torch.from_numpy(np.concatenate([getattr(one, name) for one in lessons]))
+        torch.from_numpy(np.concatenate([getattr(one, name) for one in training_data]))
         for name in ("seen", "log_ratio", "inverse")
     )
-    sizes = [len(one.log_ratio) for one in lessons]
+    sizes = [len(one.log_ratio) for one in training_data]
     chance = torch.cat([torch.full((size,), 1.0 / size, dtype=torch.float64) for size in sizes])
     n_batches = max(FEWEST_BATCHES, sum(sizes) // BATCH)
     optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE)

@@ -13,7 +13,7 @@ from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.figures.boxes import boxes
 from hdrl.figures.distribution import distribution
 from hdrl.figures.numbers import number_words
-from hdrl.figures.style import Axes, Figure, entitle
+from hdrl.figures.style import Axes, Figure, write_title
 from hdrl.settings.batch.report.data import JOB_VALUES, job_values
 from hdrl.settings.batch.report.groups import OTHERS, UNKNOWN_LABEL, groups_of, labelled
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
@@ -93,7 +93,7 @@ def groups(
     figure, axes = boxes(shown, by_run, names, items="jobs", is_logarithmic=logarithmic, positions=positions, ax=ax)
     axes.set_xlabel({"size": "requested cores"}.get(by, by))
     axes.set_ylabel(JOB_VALUES[of])
-    entitle(axes, f"{JOB_VALUES[of].partition(' (')[0].capitalize()} by {by}", shown, in_common(shown))
+    write_title(axes, f"{JOB_VALUES[of].partition(' (')[0].capitalize()} by {by}", shown, in_common(shown))
     return figure
 
 

@@ -18,13 +18,13 @@ from hdrl.figures.style import (
     Axes,
     Figure,
     canvas,
-    entitle,
     legend,
     rgb,
     shortened,
     time_axis,
     verbatim,
     whole_numbers,
+    write_title,
 )
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.model import Platform
@@ -89,7 +89,7 @@ def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunDat
     draw_rectangles(ax, x, y, colour, palette, n_parts=n_parts)
     if labels:
         _label(ax, run, bars, unit_s, n_parts)
-    entitle(ax, "Gantt chart", [run], in_common([run]))
+    write_title(ax, "Gantt chart", [run], in_common([run]))
 
 
 def _name_units(ax: Axes, run: RunData, n_parts: int) -> bool:
@@ -199,7 +199,7 @@ def _draw_lives(ax: Axes, run: RunData, runs: list[RunData]) -> None:
         min_opacity=0.6,
     )
     legend(ax, 2, handles=[Patch(color=WAITING, label="waits"), Patch(color=RUNNING, label="runs")])
-    entitle(ax, "Life of the jobs", [run], in_common([run]))
+    write_title(ax, "Life of the jobs", [run], in_common([run]))
 
 
 def schedule_of(run: RunData) -> ScheduleChart:

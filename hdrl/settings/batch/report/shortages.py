@@ -12,12 +12,12 @@ from hdrl.figures.style import (
     canvas,
     colour,
     common_span,
-    entitle,
     legend,
     rgb,
     run_label,
     time_axis,
     whole_numbers,
+    write_title,
 )
 from hdrl.settings.batch.report.data import n_processors, over_committed_spans, over_utilization
 from hdrl.settings.batch.report.runs import as_runs, in_common
@@ -65,7 +65,7 @@ def _bubbles(runs: object, ax: Axes | None, field: str, title: str) -> Figure:
     whole_numbers(axes.yaxis)
     unit = axes.get_xlabel().rpartition("(")[2].rstrip(")")
     axes.set_ylabel(f"times per {(edges_s[1] - edges_s[0]) / unit_s:.2g} {unit}")
-    entitle(axes, f"{title} for the job chosen next", shown, in_common(shown))
+    write_title(axes, f"{title} for the job chosen next", shown, in_common(shown))
     legend(axes, len(shown), handles=[Patch(color=colour(i), label=label) for i, label in enumerate(labels)])
     if largest == 1 and not any(count.any() for count in counts):
         axes.text(0.5, 0.5, "never", transform=axes.transAxes, ha="center", va="center", fontsize=12)
@@ -87,7 +87,7 @@ def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
         rows = processor.astype(float)
         x = start_s / unit_s, end_s / unit_s
         draw_rectangles(part, x, (rows, rows + 1), colour, rgb(PALETTE[1:2]), n_parts=len(shown), borders=False)
-        entitle(part, "Over-committed memory bandwidth", [run], in_common([run]))
+        write_title(part, "Over-committed memory bandwidth", [run], in_common([run]))
         if not len(processor):
             part.text(0.5, 0.5, "never", transform=part.transAxes, ha="center", va="center", fontsize=12)
         if part is not axes[-1]:

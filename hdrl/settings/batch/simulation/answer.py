@@ -63,7 +63,7 @@ def check_call(time_s: object, now_s: float) -> None:
         raise DecisionError(f"t={now_s:g} s: a call must be at a date in the future")
 
 
-def why_stuck(workload: Workload, state: BatchState) -> str:
+def deadlock_message(workload: Workload, state: BatchState) -> str:
     """Say that nothing will ever happen again although jobs are waiting."""
     s = state.scalars[0]
     waiting = int(s["n_queue"])
@@ -161,11 +161,11 @@ class Answer:
         - ``job``, ``core``: what it is about, or -1.
         """
         name = job_name(self._workload, job) if job >= 0 else ""
-        asked = int(self._workload.jobs["cores"][job]) if job >= 0 else 0
+        n_requested = int(self._workload.jobs["cores"][job]) if job >= 0 else 0
         text = {
             codes.ERROR_JOB_NOT_WAITING: f"job {name!r} is not waiting",
             codes.ERROR_CORE_BUSY: f"job {name!r}: core {core} is not free",
-            codes.ERROR_WRONG_SIZE: f"job {name!r} asks for {asked} cores and was given another number",
+            codes.ERROR_WRONG_SIZE: f"job {name!r} asks for {n_requested} cores and was given another number",
             codes.ERROR_CALL_IN_PAST: "a call must be at a date in the future",
             codes.ERROR_TOO_MANY_TIMERS: "too many calls are pending at one time",
             codes.ERROR_UNKNOWN_CORE: f"job {name!r}: there is no core {core} (0 to {self._platform.n_cores - 1})",

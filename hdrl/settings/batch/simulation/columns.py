@@ -93,7 +93,7 @@ class Wholes:
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class Characters:
     """Single characters of ASCII, of type ``S1``."""
 
     values: NDArray[np.bytes_]
@@ -104,7 +104,7 @@ class Letters:
 
     def put_in(self, block: _Block, part: slice) -> None:
         """Put some rows into what is printed together, see `Column`."""
-        block.kinds.append(printing.LETTER)
+        block.kinds.append(printing.CHARACTER)
         block.wholes.append(np.ascontiguousarray(self.values[part]).view(np.uint8).astype(np.int64))
 
 

@@ -16,7 +16,7 @@ from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.state import BatchState, new_state
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck
+from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, deadlock_message, grown_for
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.trace import Trace
@@ -373,7 +373,7 @@ class EmbeddedSimulator:
         if status == codes.GROW:
             self._answer.state = grown_for(self._state, self.platform, self.workload)
         elif status == codes.STUCK:
-            raise SimulationError(why_stuck(self.workload, self._state))
+            raise SimulationError(deadlock_message(self.workload, self._state))
         elif status == codes.ILLEGAL:
             s = self._state.scalars[0]
             raise self._answer.error(int(s["error"]), int(s["error_job"]), int(s["error_core"]))

@@ -68,7 +68,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     is_wasted = np.isin(state, [HOST_STATES.index(name) for name in WASTING_STATES])
     drawn_j = length_s * _power_without_jobs_w(trace.platform)[core, pstate]
     wasted_j = np.bincount(core[is_wasted], weights=drawn_j[is_wasted], minlength=n)
-    columns["wasted_j"] = np.where(np.isnan(columns["energy_j"]), np.nan, wasted_j + _believed_j(trace))
+    columns["wasted_j"] = np.where(np.isnan(columns["energy_j"]), np.nan, wasted_j + _standby_error_j(trace))
     aims = trace.platform.pstate_uses[core, pstate] < FALLS_ASLEEP
     core, pstate = core[aims], pstate[aims]
     same_core = core[1:] == core[:-1]
@@ -198,10 +198,10 @@ def _segments(
     return next_s - time_s, np.cumsum(change) == 0
 
 
-def _believed_j(trace: Trace) -> FloatArray:
+def _standby_error_j(trace: Trace) -> FloatArray:
     """Return the energy that Batsim charges wrongly: until the first job it takes all hosts to be in P-state 0."""
     platform, submit_s = trace.platform, trace.workload.jobs["submit_s"]
     until_s = float(submit_s.min()) if len(submit_s) else 0.0
     rows = np.arange(platform.n_cores)
-    believed_j: FloatArray = until_s * (platform.idle_w[rows, 0] - platform.idle_w[rows, platform.initial_pstate])
-    return believed_j
+    standby_error_j: FloatArray = until_s * (platform.idle_w[rows, 0] - platform.idle_w[rows, platform.initial_pstate])
+    return standby_error_j

@@ -18,7 +18,7 @@ from hdrl.base.csvfiles import quoted
 from hdrl.base.errors import OutputError
 from hdrl.base.files import atomic_write
 from hdrl.settings.batch.kernel.printing import FIXED_OR_NA, GENERAL
-from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
+from hdrl.settings.batch.simulation.columns import Characters, Column, Reals, Sets, Texts, TextTable, Wholes
 from hdrl.settings.batch.simulation.texts import name_texts, number_texts, runs
 from hdrl.settings.batch.simulation.trace import HOST_STATES, JobState
 from hdrl.version import VERSION
@@ -229,7 +229,7 @@ def _consumed_energy(trace: Trace) -> TextTable:
     columns: list[Column] = [
         Reals(log["time_s"]),
         Reals(log["energy_j"]),
-        Letters(log["event"]),
+        Characters(log["event"]),
         Reals(log["epsilon_w"]),
         Reals(power_w, FIXED_OR_NA),
     ]

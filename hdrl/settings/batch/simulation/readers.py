@@ -118,7 +118,7 @@ _FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
 """Columns that follow from others where a version does not write them."""
 
 
-def _places_of_columns(header: Sequence[str]) -> dict[str, int]:
+def _column_indices(header: Sequence[str]) -> dict[str, int]:
     """Return the place of each column of `JOB_COLUMNS` that a file has, by any name of it."""
     names = [name.strip() for name in header]
     positions = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
@@ -130,7 +130,7 @@ def _check_jobs_header(path: Path, header: list[str]) -> None:
     known = [name.strip() for name in header if name.strip() in JOB_COLUMNS]
     if len(set(known)) != len(known):
         raise ReadError(path, "names a column twice", line=1)
-    positions = _places_of_columns(header)
+    positions = _column_indices(header)
     for name in JOB_COLUMNS:
         if name not in (*positions, *_OPTIONAL, *_FROM_OTHERS):
             raise ReadError(path, f"has no column {name!r}; {suggest(name, [text[:40] for text in header])}", line=1)
@@ -216,7 +216,7 @@ def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
     path = Path(path)
     header, rows, lines = _read_rows(path, _check_jobs_header)
     found: dict[str, Sequence[str]] = {
-        name: [row[place] for row in rows] for name, place in _places_of_columns(header).items()
+        name: [row[place] for row in rows] for name, place in _column_indices(header).items()
     }
     columns = _filled(found, len(rows))
     for name in ("job_id", "profile", "workload_name"):

@@ -201,22 +201,22 @@ class View:
 
     def fits(self, job: int) -> bool:
         """Tell whether a waiting job could start now, by cores and memory."""
-        asked = self.workload.jobs[job]
+        requested = self.workload.jobs[job]
         state = self._state
-        if asked["memory_mib"] <= 0:
-            return bool(self.n_free_cores >= asked["cores"])
-        room = np.minimum(state.n_free_on, np.floor(state.free_memory_mib / asked["memory_mib"]))
-        return bool(room.sum() >= asked["cores"])
+        if requested["memory_mib"] <= 0:
+            return bool(self.n_free_cores >= requested["cores"])
+        room = np.minimum(state.n_free_on, np.floor(state.free_memory_mib / requested["memory_mib"]))
+        return bool(room.sum() >= requested["cores"])
 
     def cores_for(self, job: int) -> list[int]:
         """Return free cores on which a waiting job could start now, the lowest ones; none if it does not fit."""
-        asked = self.workload.jobs[job]
+        requested = self.workload.jobs[job]
         cores = self.free_cores
-        if asked["memory_mib"] > 0:
+        if requested["memory_mib"] > 0:
             node = self.platform.node_of_processor[self.platform.processor_of_core[cores]]
             place = np.arange(len(cores)) - np.searchsorted(node, node)  # nodes follow each other, as cores do
-            cores = cores[(place + 1) * asked["memory_mib"] <= self.free_memory_mib[node]]
-        n = int(asked["cores"])
+            cores = cores[(place + 1) * requested["memory_mib"] <= self.free_memory_mib[node]]
+        n = int(requested["cores"])
         found: list[int] = cores[:n].tolist()
         return found if len(found) == n else []
 

@@ -255,10 +255,10 @@ class _Filling:
     def __init__(self, fields: LogFields, rules: SiteRules, jobs: NDArray[np.void]) -> None:
         self._jobs = jobs
         self._rules = rules
-        self._places: dict[float, int] = {}
+        self._positions: dict[float, int] = {}
         self._repeated: set[float] = set()
         for place, number in enumerate(fields.numbers.tolist()):
-            if self._places.setdefault(number, place) != place:
+            if self._positions.setdefault(number, place) != place:
                 self._repeated.add(number)
         self._parsers: dict[str, Callable[[str], float | int]] = {
             "partitions": lambda text: _bits(text, rules.partition_names, "partition"),
@@ -295,11 +295,11 @@ class _Filling:
 
     def _place(self, text: str) -> int:
         number = float(_whole(text))
-        if number not in self._places:
+        if number not in self._positions:
             raise ValueError(f"names job {text}, which the log does not have")
         if number in self._repeated:
             raise ValueError(f"names job {text}, which the log has more than once")
-        return self._places[number]
+        return self._positions[number]
 
     def _dependencies(self, text: str) -> Iterator[tuple[int, int, float]]:
         for part in filter(None, text.split(",")):

@@ -77,16 +77,16 @@ def length_and_size_classes(jobs: NDArray[np.void], n_cores: int, cores_per_node
     return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
 
 
-def _asked(trace: Trace, name: str) -> NDArray[np.int32]:
+def _requests_of(trace: Trace, name: str) -> NDArray[np.int32]:
     """Return the user, account or QOS of each job, `UNLIMITED` where there is none."""
-    asked = trace.workload.site
-    return np.full(trace.workload.n_jobs, UNLIMITED, np.int32) if asked is None else asked.jobs[name]
+    site_requests = trace.workload.site
+    return np.full(trace.workload.n_jobs, UNLIMITED, np.int32) if site_requests is None else site_requests.jobs[name]
 
 
 def _groups(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Give each group of jobs: what groups them, its name, and which jobs are in it."""
     for by in ("partition", "account", "qos"):
-        numbers = site["partition"] if by == "partition" else _asked(trace, by)
+        numbers = site["partition"] if by == "partition" else _requests_of(trace, by)
         for number, name in enumerate(getattr(rules, f"{by}_names")):
             yield by, name, numbers == number
     classes = length_and_size_classes(trace.workload.jobs, trace.platform.n_cores, int(rules.nodes["cores"].max()))
@@ -147,7 +147,7 @@ def fair_share_distance(trace: Trace, rules: SiteRules, site: NDArray[np.void]) 
     """
     records = trace.records
     ran = records["run_s"] > 0
-    account = _asked(trace, "account")[ran]
+    account = _requests_of(trace, "account")[ran]
     known = np.unique(account[account >= 0])
     entitled = _entitled(rules)[known] if len(known) else np.zeros(0)
     if entitled.sum() <= 0:
@@ -187,8 +187,11 @@ def write_site_files(trace: Trace, folder: Path) -> None:
     end_s = np.where(records["run_s"] >= 0, records["start_s"] + records["run_s"], -1.0)
     columns = [
         trace.workload.job_ids,
-        _asked(trace, "user").tolist(),
-        *([_name(getattr(rules, f"{by}_names"), number) for number in _asked(trace, by)] for by in ("account", "qos")),
+        _requests_of(trace, "user").tolist(),
+        *(
+            [_name(getattr(rules, f"{by}_names"), number) for number in _requests_of(trace, by)]
+            for by in ("account", "qos")
+        ),
         [_name(rules.partition_names, number) for number in site["partition"]],
         *(site[name].tolist() for name in (SITE_RECORD_DTYPE.names or ())[1:]),
         records["start_s"].tolist(),

@@ -30,7 +30,6 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.asking import DATES_PER_CALL, AskedSimulation
 from hdrl.settings.batch.site_rules.kernel import events
 from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
@@ -47,6 +46,7 @@ from hdrl.settings.batch.site_rules.model import (
     components_of,
     undemanding_jobs,
 )
+from hdrl.settings.batch.site_rules.outside import DATES_PER_CALL, StepwiseSimulation
 from hdrl.settings.batch.site_rules.view import SiteView, SiteWorld
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
@@ -223,14 +223,14 @@ def _check(inputs: SiteWorld) -> None:
     check_rules(rules)
 
 
-def has_het_jobs(asked: SiteJobs) -> bool:
+def has_het_jobs(site_requests: SiteJobs) -> bool:
     """Tell whether jobs are components of heterogeneous ones."""
-    return bool(np.any(components_of(asked.jobs["het_group"])[0] >= 0))
+    return bool(np.any(components_of(site_requests.jobs["het_group"])[0] >= 0))
 
 
 def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRule) -> SiteState:
     """Return the arrays of a simulation that is about to begin."""
-    rules, asked, jobs = inputs.rules, inputs.asked, inputs.workload.jobs
+    rules, site_requests, jobs = inputs.rules, inputs.site_requests, inputs.workload.jobs
     n_nodes, n_jobs = len(rules.nodes), len(jobs)
     given: dict[str, NDArray[Any]] = {}
     given["settings"] = settings = _settings(inputs, key, backfilling)
@@ -251,7 +251,7 @@ def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRu
     for name, dtype in (("reservations", arrays.RESERVATION_DTYPE), ("outages", arrays.OUTAGE_DTYPE)):
         given[name] = getattr(rules, name).astype(dtype)
         for column in ("start_s", "end_s"):
-            given[name][column] -= asked.origin_s
+            given[name][column] -= site_requests.origin_s
     given["core_owner"] = np.full(inputs.platform.n_cores, -1, np.int32)
     given |= _limits(rules)
     given |= _jobs(inputs, settings[0])
@@ -277,7 +277,7 @@ def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRu
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
     sizes["n_dates"] = (
-        3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+        3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(site_requests.dependencies)) + margin
     )
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
@@ -302,7 +302,7 @@ def _settings(inputs: SiteWorld, key: int, backfilling: int) -> NDArray[np.void]
     s["most_cores"] = rules.nodes["cores"].max(initial=1)
     s["fewest_cores"] = rules.nodes["cores"].min() if len(rules.nodes) else 0
     s["counts_memory"] = rules.counts_memory and bool(np.any(inputs.workload.jobs["memory_mib"] > 0))
-    s["counts_gpus"] = bool(np.any(inputs.asked.jobs["gpus"] > 0))
+    s["counts_gpus"] = bool(np.any(inputs.site_requests.jobs["gpus"] > 0))
     names = arrays.SETTINGS_DTYPE.names or ()
     for one in (rules.scheduler, rules.weights):
         for name in one.__dataclass_fields__:
@@ -371,10 +371,12 @@ def _accounts_above(rules: SiteRules, account: int) -> list[int]:
     return above
 
 
-def _users_of_accounts(rules: SiteRules, asked: NDArray[np.void], number: NDArray[np.int32], n: int) -> dict[str, Any]:
+def _users_of_accounts(
+    rules: SiteRules, site_requests: NDArray[np.void], number: NDArray[np.int32], n: int
+) -> dict[str, Any]:
     """Return users with their accounts, and the path from the root to each: accounts, then the user behind them all."""
     users = np.zeros(n, arrays.USE_DTYPE)
-    users["account"][number] = asked["account"]
+    users["account"][number] = site_requests["account"]
     above = [_accounts_above(rules, int(account)) for account in users["account"]]
     paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
     for user, path in enumerate(above):
@@ -393,7 +395,7 @@ def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDAr
 
 def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     """Return the jobs and all that is numbered by them."""
-    workload, rules, asked = inputs.workload, inputs.rules, inputs.asked.jobs
+    workload, rules, site_requests = inputs.workload, inputs.rules, inputs.site_requests.jobs
     jobs, n_jobs = workload.jobs, workload.n_jobs
     rows = np.zeros(n_jobs, arrays.JOB_DTYPE)
     for name in ("submit_s", "requested_time_s", "memory_mib", "bandwidth_gbps"):
@@ -403,28 +405,30 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         *("nodes", "is_exclusive", "gpus", "begin_s", "held_until_s", "cancelled_s", "nice", "qos", "account", "user"),
         *("array", "site_factor"),
     ):
-        rows[name] = asked[name]
+        rows[name] = site_requests[name]
     has_user = rows["user"] >= 0
     rows["user"][has_user] = np.unique(rows["user"][has_user], return_inverse=True)[1]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
     has_limit = jobs["walltime_s"] != NO_WALLTIME
-    most_s = np.append(rules.qos["max_time_s"], np.inf)[asked["qos"]]  # MaxWall: the limit of jobs that have none
+    most_s = np.append(rules.qos["max_time_s"], np.inf)[
+        site_requests["qos"]
+    ]  # MaxWall: the limit of jobs that have none
     rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s)
     rows["is_refused"] = has_limit & (jobs["walltime_s"] > most_s)
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
     rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s
-    follows = inputs.asked.dependencies["kind"] == DependencyKind.THINK
-    rows["submit_s"][inputs.asked.dependencies["job"][follows]] = np.inf
+    follows = inputs.site_requests.dependencies["kind"] == DependencyKind.THINK
+    rows["submit_s"][inputs.site_requests.dependencies["job"][follows]] = np.inf
     for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s", "component_s"):
         rows[name] = -1.0
-    rows["first_component"], rows["next_component"] = components_of(asked["het_group"])
-    features, rows["features"] = _feature_nodes(rules, asked["features"])
-    qos_user, n_qos_users = _numbered(asked["qos"], asked["user"])
-    account_user, n_account_users = _numbered(asked["account"], asked["user"])
+    rows["first_component"], rows["next_component"] = components_of(site_requests["het_group"])
+    features, rows["features"] = _feature_nodes(rules, site_requests["features"])
+    qos_user, n_qos_users = _numbered(site_requests["qos"], site_requests["user"])
+    account_user, n_account_users = _numbered(site_requests["account"], site_requests["user"])
     rows["qos_user"], rows["account_user"] = qos_user, account_user
     entries = _entries(inputs, rows)
-    dependencies = inputs.asked.dependencies.astype(arrays.DEPENDENCY_DTYPE)
+    dependencies = inputs.site_requests.dependencies.astype(arrays.DEPENDENCY_DTYPE)
     rows["first_dependency"] = np.searchsorted(dependencies["job"], np.arange(n_jobs))
     rows["n_dependencies"] = np.bincount(dependencies["job"], minlength=n_jobs)[:n_jobs]
     by_other = np.argsort(dependencies["on"], kind="stable")
@@ -436,15 +440,15 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         "feature_nodes": features,
         "dependencies": dependencies,
         "dependents": dependencies["job"][by_other].astype(np.int32),
-        "arrays": _arrays_of_jobs(rows, asked),
+        "arrays": _arrays_of_jobs(rows, site_requests),
         "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
-        **_users_of_accounts(rules, asked, account_user, n_account_users),
+        **_users_of_accounts(rules, site_requests, account_user, n_account_users),
     }
 
 
-def _feature_nodes(rules: SiteRules, asked: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+def _feature_nodes(rules: SiteRules, site_requests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """Return the nodes that have all of each set of features that jobs ask for, and which set each job asks for."""
-    wanted, number = np.unique(np.append(asked, np.uint64(0)), return_inverse=True)
+    wanted, number = np.unique(np.append(site_requests, np.uint64(0)), return_inverse=True)
     has_all = (rules.nodes["features"][None, :] & wanted[:, None]) == wanted[:, None]
     return _as_bits(has_all, len(rules.nodes)), number.reshape(-1)[:-1].astype(np.int32)
 
@@ -457,8 +461,12 @@ def _entries(inputs: SiteWorld, rows: NDArray[np.void]) -> NDArray[np.void]:
     WorkloadError
         If a job fits into none of its partitions even when they are empty.
     """
-    rules, asked = inputs.rules, inputs.asked.jobs
-    chosen = np.where(asked["partitions"] == 0, np.uint64(1) << np.uint64(rules.default_partition), asked["partitions"])
+    rules, site_requests = inputs.rules, inputs.site_requests.jobs
+    chosen = np.where(
+        site_requests["partitions"] == 0,
+        np.uint64(1) << np.uint64(rules.default_partition),
+        site_requests["partitions"],
+    )
     bits = (chosen[:, None] >> np.arange(len(rules.partitions), dtype=np.uint64)) & np.uint64(1)
     job, partition = np.nonzero(bits)
     for number in np.unique(partition):
@@ -476,7 +484,7 @@ def _entries(inputs: SiteWorld, rows: NDArray[np.void]) -> NDArray[np.void]:
     return entries
 
 
-def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[np.void]:
+def _arrays_of_jobs(rows: NDArray[np.void], site_requests: NDArray[np.void]) -> NDArray[np.void]:
     """Return the arrays of jobs, number them from 0, and chain their tasks."""
     rows["next_task"] = UNLIMITED
     tasks = np.flatnonzero(rows["array"] >= 0)
@@ -485,7 +493,7 @@ def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[
     rows["array"][tasks] = np.cumsum(is_first) - 1
     found = np.zeros(np.count_nonzero(is_first), arrays.ARRAY_DTYPE)
     found["first_task"] = tasks[is_first]
-    found["limit"][rows["array"][tasks]] = asked["array_limit"][tasks]
+    found["limit"][rows["array"][tasks]] = site_requests["array_limit"][tasks]
     same = ~is_first[1:]
     rows["next_task"][tasks[:-1][same]] = tasks[1:][same]
     return found
@@ -496,7 +504,7 @@ def plays(rule: PolicyRule) -> bool:
     return not rule.predicts_ends and rule.node_rule == kernel_codes.NODES_LEFT_ALONE
 
 
-def asked_simulation(world: SiteWorld) -> AskedSimulation:
+def stepwise_simulation(world: SiteWorld) -> StepwiseSimulation:
     """Return a simulation whose decisions come from outside the kernel, about to begin.
 
     Raises
@@ -506,7 +514,7 @@ def asked_simulation(world: SiteWorld) -> AskedSimulation:
     """
     _check(world)
     # Conservative backfilling needs the largest arrays; `set_backfilling` says what is done.
-    return AskedSimulation(world, new_site_state(world, kernel_codes.JOB_GIVEN, kernel_codes.CONSERVATIVE, NO_RULE))
+    return StepwiseSimulation(world, new_site_state(world, kernel_codes.JOB_GIVEN, kernel_codes.CONSERVATIVE, NO_RULE))
 
 
 class SiteSimulator:
@@ -536,7 +544,7 @@ class SiteSimulator:
         self._inputs = world_of(platform, workload)
         _check(self._inputs)
         self._state: SiteState | None = None
-        self._asked: AskedSimulation | None = None
+        self._stepwise: StepwiseSimulation | None = None
 
     def run_pair(
         self,
@@ -592,9 +600,9 @@ class SiteSimulator:
 
     def reset(self) -> SiteView:
         """Begin at date 0, for decisions from outside the kernel, and return the first view."""
-        self._asked = asked_simulation(self._inputs)
-        self._asked.go_on()
-        return self._seen(self._asked.view())
+        self._stepwise = stepwise_simulation(self._inputs)
+        self._stepwise.go_on()
+        return self._seen(self._stepwise.view())
 
     def step(self, decisions: Iterable[Decision] = ()) -> SiteView:
         """Carry out decisions, and return the view at the next message.
@@ -651,16 +659,16 @@ class SiteSimulator:
         SimulationError
             If nothing has been simulated yet.
         """
-        state = self._state if self._asked is None else self._asked.state
+        state = self._state if self._stepwise is None else self._stepwise.state
         if state is None:
             raise SimulationError("nothing has been simulated yet")
         return trace_of(self._inputs, state)
 
     @property
-    def _now(self) -> AskedSimulation:
-        if self._asked is None:
+    def _now(self) -> StepwiseSimulation:
+        if self._stepwise is None:
             raise SimulationError("the simulation has not begun; reset() begins it")
-        return self._asked
+        return self._stepwise
 
     def _seen(self, view: SiteView) -> SiteView:
         if view.is_over:
@@ -668,7 +676,7 @@ class SiteSimulator:
         return view
 
     def _check_het_jobs(self, backfilling: int) -> None:
-        if _DISCIPLINES[backfilling] == codes.NOTHING and has_het_jobs(self._inputs.asked):
+        if _DISCIPLINES[backfilling] == codes.NOTHING and has_het_jobs(self._inputs.site_requests):
             raise SimulationError(
                 "only backfilling starts heterogeneous jobs in 'site'; expected 'slurm', or for instance 'sjf+easy'"
             )

@@ -66,11 +66,11 @@ class SiteWorld:
     platform: Platform
     workload: Workload
     rules: SiteRules
-    asked: SiteJobs
+    site_requests: SiteJobs
 
     def workload_at(self, state: SiteState) -> Workload:
         """Return the workload with the dates at which jobs have been submitted, where these follow ends of jobs."""
-        if not self.asked.has_think_times:
+        if not self.site_requests.has_think_times:
             return self.workload
         jobs = self.workload.jobs.copy()
         is_known = np.isfinite(state.jobs["submit_s"])
@@ -240,25 +240,27 @@ class SiteView(View):
 
     def request(self, job: int) -> SiteRequest:
         """Return the requests of a job to the site, by name."""
-        asked, rules, state = self._site.asked.jobs[job], self._site.rules, self._here
+        requested, rules, state = self._site.site_requests.jobs[job], self._site.rules, self._here
         row = state.jobs[job]
         entries = state.entries[row["first_entry"] : row["first_entry"] + row["n_entries"]]
         return SiteRequest(
             eligible_s=float(row["eligible_s"]),
             partitions=tuple(rules.partition_names[number] for number in entries["partition"]),
-            account=rules.account_names[asked["account"]] if asked["account"] >= 0 else "",
-            qos=rules.qos_names[asked["qos"]] if asked["qos"] >= 0 else "",
-            features=tuple(name for bit, name in enumerate(rules.feature_names) if int(asked["features"]) >> bit & 1),
-            gpus=int(asked["gpus"]),
-            nodes=int(asked["nodes"]),
-            is_exclusive=bool(asked["is_exclusive"]),
-            nice=int(asked["nice"]),
+            account=rules.account_names[requested["account"]] if requested["account"] >= 0 else "",
+            qos=rules.qos_names[requested["qos"]] if requested["qos"] >= 0 else "",
+            features=tuple(
+                name for bit, name in enumerate(rules.feature_names) if int(requested["features"]) >> bit & 1
+            ),
+            gpus=int(requested["gpus"]),
+            nodes=int(requested["nodes"]),
+            is_exclusive=bool(requested["is_exclusive"]),
+            nice=int(requested["nice"]),
         )
 
     def rows(self, jobs: NDArray[np.int64]) -> NDArray[np.void]:
         """Return the requests of some jobs: the rows of the workload, ``eligible_s`` and `REQUEST_COLUMNS`."""
-        asked = self._site.asked.jobs[jobs][list(REQUEST_COLUMNS)]
-        columns = {name: asked[name] for name in REQUEST_COLUMNS}
+        requested = self._site.site_requests.jobs[jobs][list(REQUEST_COLUMNS)]
+        columns = {name: requested[name] for name in REQUEST_COLUMNS}
         columns["eligible_s"] = self._here.jobs["eligible_s"][jobs]
         rows = self.workload.jobs[jobs]
         merged: NDArray[np.void] = recfunctions.append_fields(

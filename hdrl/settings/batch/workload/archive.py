@@ -25,8 +25,8 @@ from hdrl.base.files import (
     atomic_write_bytes,
     max_unpacked_bytes,
     read_json,
+    unsafe_reason,
     user_folder,
-    why_unsafe,
     write_json,
 )
 from hdrl.base.hashing import sha256_of_file
@@ -195,7 +195,7 @@ def fetch_log(
     log = find_archive_log(name)
     url = f"{_checked_url(base_url)}/{log.path}"
     kept_in = Path(folder) if folder is not None else fetch_folder()
-    if folder is None and (why := why_unsafe(kept_in)):
+    if folder is None and (why := unsafe_reason(kept_in)):
         raise FetchError(f"{kept_in}: others could replace logs there: {why}; name another folder in {CACHE_VARIABLE}")
     target = kept_in / log.file
     expected = _expected(log, target)

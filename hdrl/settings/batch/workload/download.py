@@ -71,10 +71,10 @@ def partial_file(path: Path) -> Iterator[BinaryIO]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = path.stat().st_ino == os.fstat(file.fileno()).st_ino
+            is_own_file = path.stat().st_ino == os.fstat(file.fileno()).st_ino
         except OSError:
-            is_ours = False
-        if not is_ours:
+            is_own_file = False
+        if not is_own_file:
             raise FetchError(f"{path}: another process is fetching it")
         try:
             yield file
@@ -112,13 +112,13 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     OutputError
         If it cannot be written.
     """
-    tell: Progress = progress or (lambda _n_bytes, _size_bytes: None)
+    report: Progress = progress or (lambda _n_bytes, _size_bytes: None)
     version = _read_note(path, url) if os.fstat(file.fileno()).st_size else None
     if version is not None and version.size_bytes == os.fstat(file.fileno()).st_size:
-        tell(version.size_bytes, version.size_bytes)
+        report(version.size_bytes, version.size_bytes)
         return
     # From a server that cannot continue what we have, we request all of it.
-    if not _get(url, path, file, version, max_bytes, tell) and not _get(url, path, file, None, max_bytes, tell):
+    if not _get(url, path, file, version, max_bytes, report) and not _get(url, path, file, None, max_bytes, report):
         raise FetchError(f"{url}: the server sends a part of the file, expected all of it")
 
 
@@ -156,7 +156,7 @@ def _get(url: str, path: Path, file: BinaryIO, version: _Version | None, max_byt
             _write_note(path, url, answer, size_bytes)
             _copy(answer, file, n_bytes, size_bytes, progress, max_bytes)
     except requests.RequestException as error:
-        raise FetchError(f"{url}: {_why(error)}") from None
+        raise FetchError(f"{url}: {_failure_reason(error)}") from None
     except HTTPError:
         raise _ended_early(url, file, size_bytes) from None
     except OSError as error:
@@ -210,7 +210,7 @@ def _allowed(max_bytes: int) -> str:
     return f"expected at most {max_bytes:,}; --max-mib, in Python max_bytes, allows more"
 
 
-def _why(error: Exception) -> str:
+def _failure_reason(error: Exception) -> str:
     import requests
 
     if isinstance(error, requests.exceptions.SSLError):

@@ -128,8 +128,8 @@ class Workload:
         """Return the SHA-256 of the jobs and profiles; the name and the origin do not count."""
         arrays = [*columns(self.jobs), *columns(self.steps), ("first_step", self.first_step)]
         # What is not there must not change the hashes of workloads without it.
-        wishes = (("nodes", self.nodes), ("requested_energy_j", self.requested_energy_j))
-        arrays += [(name, wish) for name, wish in wishes if wish is not None]
+        optional_columns = (("nodes", self.nodes), ("requested_energy_j", self.requested_energy_j))
+        arrays += [(name, optional) for name, optional in optional_columns if optional is not None]
         arrays += [] if self.site is None else self.site.columns()
         return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 

@@ -93,7 +93,7 @@ def drawn_bandwidth(rows: NDArray[np.void], rng: np.random.Generator) -> FloatAr
 
 @MEMORY_MODELS.register("none")
 @BANDWIDTH_MODELS.register("none")
-def nothing(rows: NDArray[np.void], _rng: np.random.Generator) -> FloatArray:
+def zeros(rows: NDArray[np.void], _rng: np.random.Generator) -> FloatArray:
     """Return zeros."""
     return np.zeros(len(rows))
 

@@ -234,7 +234,7 @@ def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:
             dtype=np.float64,
         )
     except ValueError as error:
-        raise ReadError(path, _what_is_wrong(lines.line, error), line=lines.number) from None
+        raise ReadError(path, _describe_line_error(lines.line, error), line=lines.number) from None
     if not np.all(np.isfinite(table)):
         row, column = np.argwhere(~np.isfinite(table))[0]
         raise ReadError(path, f"job {row + 1}: {SWF_FIELDS[column]} is {table[row, column]}, expected a finite number")
@@ -265,7 +265,7 @@ def _shorten_names(path: Path, rows: NDArray[np.void]) -> None:
             rows[name][row] = numbers.setdefault(text, _LARGEST_EXACT - 1 - len(numbers))
 
 
-def _what_is_wrong(line: str, error: ValueError) -> str:
+def _describe_line_error(line: str, error: ValueError) -> str:
     words = line.partition(";")[0].split()
     if len(words) < len(SWF_FIELDS):
         return f"{len(words)} fields, expected {len(SWF_FIELDS)}"

@@ -340,7 +340,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         acting.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
-        values = acting.SERVED.ask(self._borrowed, acting.REPORT, ended)
+        values = acting.SERVED.call(self._borrowed, acting.REPORT, ended)
         found = {name: values[number] for name, number in OBJECTIVES.items()}
         return {"objective": found[self.objective].copy(), **found}
 

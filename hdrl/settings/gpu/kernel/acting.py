@@ -16,9 +16,9 @@ from hdrl.settings.gpu.kernel.deciding import (
     may_fit,
     start_by_preempting,
 )
-from hdrl.settings.gpu.kernel.engine import knows_rules, run, step_time
+from hdrl.settings.gpu.kernel.engine import has_valid_rules, run, step_time
 from hdrl.settings.gpu.kernel.jit import entry
-from hdrl.settings.gpu.kernel.placing import NOWHERE, find_place
+from hdrl.settings.gpu.kernel.placing import NOWHERE, find_gpus
 from hdrl.settings.gpu.kernel.running import next_event_s, preempt, served_s, start, waiting_at, worked
 from hdrl.settings.gpu.kernel.state import clear, move
 
@@ -87,7 +87,7 @@ def _any_starts(w):
         # A job that needs at least as much as one that did not fit cannot fit either.
         if not _may_start(w, j) or (failed >= 0 and is_at_least(w, j, failed)):
             continue
-        if may_fit(w, j) and find_place(w, j, w.agent.placements[0]) != NOWHERE:
+        if may_fit(w, j) and find_gpus(w, j, w.agent.placements[0]) != NOWHERE:
             return True
         if w.jobs.key[j] < latest and find_by_preempting(w, j) != NOWHERE:
             return True
@@ -192,7 +192,7 @@ def _show_waiting(w, end_s, mask):
             row = i * w.agent.sizes[codes.N_PLACEMENTS] + p
             _describe(w, j, end_s, row)
             w.agent.row_masks[row] = 1
-            node = find_place(w, j, w.agent.placements[p]) if fits else NOWHERE
+            node = find_gpus(w, j, w.agent.placements[p]) if fits else NOWHERE
             # Only the first placement preempts, as the policies do; the others would show the same victims again.
             if node == NOWHERE and p == 0 and may and w.jobs.key[j] < latest:
                 node = find_by_preempting(w, j)
@@ -258,7 +258,7 @@ def _act(w, action):
         place = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS] + action // w.agent.sizes[codes.N_PLACEMENTS]
         j = waiting_at(w, place)
         placement = w.agent.placements[action % w.agent.sizes[codes.N_PLACEMENTS]]
-        node = find_place(w, j, placement) if may_fit(w, j) else NOWHERE
+        node = find_gpus(w, j, placement) if may_fit(w, j) else NOWHERE
         if node != NOWHERE:
             start(w, j, node)
         else:
@@ -293,19 +293,19 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
 
 
 @jit
-def _knows(batch, request, numbers):  # noqa: ARG001
+def _is_valid_request(batch, request, numbers):  # noqa: ARG001
     """Return whether all numbers that an episode depends on are in their tables."""
     for i in range(len(batch.agent.placements)):
         if batch.agent.placements[i] not in codes.PLACEMENTS:
             return False
-    return request in REQUESTS and knows_rules(batch) and batch.agent.sizes[codes.OBJECTIVE] in OBJECTIVES
+    return request in REQUESTS and has_valid_rules(batch) and batch.agent.sizes[codes.OBJECTIVE] in OBJECTIVES
 
 
-def _asked(batch: state.GpuState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _used_codes(batch: state.GpuState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that an episode depends on."""
     del request, numbers
     placements = [(codes.PLACEMENTS, one) for one in batch.agent.placements.tolist()]
-    return [(OBJECTIVES, int(batch.agent.sizes[codes.OBJECTIVE])), *placements, *codes.asked_by(batch.rules)]
+    return [(OBJECTIVES, int(batch.agent.sizes[codes.OBJECTIVE])), *placements, *codes.codes_of_rules(batch.rules)]
 
 
 SERVED = serving(
@@ -313,10 +313,10 @@ SERVED = serving(
     state.GpuState,
     state.smallest_world,
     serve_row=_serve_row,
-    knows=_knows,
+    is_valid=_is_valid_request,
     requests=REQUESTS,
     module=__name__,
-    asked=_asked,
+    used_codes=_used_codes,
     n_results=N_OBJECTIVES,
 )
 """Batches of environments in which an agent acts."""

@@ -39,6 +39,6 @@ MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, SEES_DURATIONS, MAX_PAGES, MAY_W
 ORDER, PLACEMENT, RULE, PREEMPTS, TIE, RECORDS, NEEDS_GPUS, N_RULES = range(8)
 
 
-def asked_by(rules: Any) -> tuple[tuple[CodeTable, int], ...]:
+def codes_of_rules(rules: Any) -> tuple[tuple[CodeTable, int], ...]:
     """Return the tables of the numbers that an array of rules holds, and these numbers, for `check_status`."""
     return (ORDERS, rules[ORDER]), (PLACEMENTS, rules[PLACEMENT]), (RULES, rules[RULE]), (TIES, rules[TIE])

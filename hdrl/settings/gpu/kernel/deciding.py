@@ -9,8 +9,8 @@ from __future__ import annotations
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
-from hdrl.settings.gpu.kernel.placing import NOWHERE, find_place
-from hdrl.settings.gpu.kernel.running import goes_by_history, key_of, preempt, refresh, start, waiting_at
+from hdrl.settings.gpu.kernel.placing import NOWHERE, find_gpus
+from hdrl.settings.gpu.kernel.running import key_of, orders_by_history, preempt, refresh, start, waiting_at
 from hdrl.settings.gpu.kernel.state import move
 
 BY_KEY, BY_END = range(2)
@@ -55,7 +55,7 @@ def _try_to_start(w, j):
     """Start a waiting job if it fits; return whether it did."""
     if not may_fit(w, j):
         return False
-    node = find_place(w, j, w.rules[codes.PLACEMENT])
+    node = find_gpus(w, j, w.rules[codes.PLACEMENT])
     if node == NOWHERE:
         return False
     start(w, j, node)
@@ -73,7 +73,7 @@ def _comes_before(w, one, other, by):
 @jit
 def _key_now(w, j):
     """Return the key of a running job; those by history were brought up to date before."""
-    return w.jobs.key[j] if goes_by_history(w) else key_of(w, j)
+    return w.jobs.key[j] if orders_by_history(w) else key_of(w, j)
 
 
 @jit
@@ -141,7 +141,7 @@ def _backfill(w, head_place):
     i = head_place + 1
     while i < w.counts[state.N_WAITING] and not _is_full(w):
         j = waiting_at(w, i)
-        node = find_place(w, j, w.rules[codes.PLACEMENT]) if may_fit(w, j) else NOWHERE
+        node = find_gpus(w, j, w.rules[codes.PLACEMENT]) if may_fit(w, j) else NOWHERE
         if node == NOWHERE:
             i += 1
             continue
@@ -211,7 +211,7 @@ def _release(w, j):
         move(w, heap.pop(w.scratch.ordered, size, _comes_before, w, BY_KEY), 1)
         size -= 1
         if may_fit(w, j):
-            node = find_place(w, j, w.rules[codes.PLACEMENT])
+            node = find_gpus(w, j, w.rules[codes.PLACEMENT])
     return node, size
 
 

@@ -8,7 +8,7 @@ from hdrl.compiled.codes import UNKNOWN_CODE
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.deciding import decide
-from hdrl.settings.gpu.kernel.running import advance_to, goes_by_history, has_levels, next_event_s
+from hdrl.settings.gpu.kernel.running import advance_to, has_levels, next_event_s, orders_by_history
 
 LOOK_AGAIN_S = 900.0
 """After so long without a decision, policies that use history decide again."""
@@ -25,18 +25,18 @@ def next_round_s(w):
 
 
 @jit
-def _changes_by_itself(w):
+def _has_changing_order(w):
     """Return whether the order changes while nothing happens, so that every round needs a decision."""
     if w.counts[state.N_WAITING] == 0:
         return False
-    return goes_by_history(w) or (has_levels(w) and len(w.level_bounds) == 0)
+    return orders_by_history(w) or (has_levels(w) and len(w.level_bounds) == 0)
 
 
 @jit
-def _looks_again(w):
+def _reexamines_running(w):
     """Return whether running jobs may have to give way without any event: they last longer than predicted."""
     is_contested = w.counts[state.N_WAITING] > 0 and w.counts[state.N_RUNNING] > 0
-    return is_contested and w.rules[codes.PREEMPTS] > 0 and goes_by_history(w)
+    return is_contested and w.rules[codes.PREEMPTS] > 0 and orders_by_history(w)
 
 
 @jit
@@ -45,11 +45,11 @@ def step_time(w):
     time_s = next_event_s(w)
     if w.counts[state.NEEDS_DECISION]:
         time_s = min(time_s, next_round_s(w))
-    elif w.round_s[0] > 0.0 and _changes_by_itself(w):
+    elif w.round_s[0] > 0.0 and _has_changing_order(w):
         # At a border now: this round has been decided on already, so the next one is meant.
         time_s = min(time_s, next_round_s(w) + (w.round_s[0] if next_round_s(w) <= w.now_s[0] else 0.0))
         w.counts[state.NEEDS_DECISION] = 1
-    elif _looks_again(w) and w.sums[state.DECIDED_S] + LOOK_AGAIN_S <= time_s:
+    elif _reexamines_running(w) and w.sums[state.DECIDED_S] + LOOK_AGAIN_S <= time_s:
         time_s = w.sums[state.DECIDED_S] + LOOK_AGAIN_S
         w.counts[state.NEEDS_DECISION] = 1
     if time_s == math.inf:
@@ -73,7 +73,7 @@ def _has_room(w):
 
 
 @jit
-def knows_rules(w):
+def has_valid_rules(w):
     """Return whether all numbers of the rules are in their tables."""
     order, rule = w.rules[codes.ORDER], w.rules[codes.RULE]
     placement, tie = w.rules[codes.PLACEMENT], w.rules[codes.TIE]
@@ -83,7 +83,7 @@ def knows_rules(w):
 @jit
 def run(w, n_steps):
     """Simulate under the rules for some steps; return why it stopped, or `UNKNOWN_CODE`."""
-    if not knows_rules(w):
+    if not has_valid_rules(w):
         return UNKNOWN_CODE
     for _ in range(n_steps):
         if w.counts[state.N_DONE] == w.jobs.n_jobs[0]:

@@ -6,11 +6,11 @@ from hdrl.compiled.borrow import borrow, take_as
 from hdrl.compiled.codes import UNKNOWN_CODE
 from hdrl.compiled.fields import first_row_of
 from hdrl.settings.gpu.kernel import codes, state
-from hdrl.settings.gpu.kernel.engine import knows_rules
+from hdrl.settings.gpu.kernel.engine import has_valid_rules
 from hdrl.settings.gpu.kernel.engine import run as _run
 from hdrl.settings.gpu.kernel.history import add_end
 from hdrl.settings.gpu.kernel.jit import entry
-from hdrl.settings.gpu.kernel.placing import find_place, fragment
+from hdrl.settings.gpu.kernel.placing import find_gpus, fragment
 from hdrl.settings.gpu.kernel.running import enqueue, start
 from hdrl.settings.gpu.kernel.state import GpuState, clear, smallest_world
 
@@ -33,7 +33,7 @@ def run(positions, n_steps):
 
 
 @entry
-def place_in_turn(positions, shares, fragments):
+def place_jobs(positions, shares, fragments):
     """Place job after job of the first environment, and let none end; those that do not fit are left out.
 
     ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot
@@ -41,7 +41,7 @@ def place_in_turn(positions, shares, fragments):
     Returns how many were placed, or `UNKNOWN_CODE`.
     """
     w = borrow(_first_row(_batch_at(positions)))
-    if not knows_rules(w):
+    if not has_valid_rules(w):
         return UNKNOWN_CODE
     clear(w)
     n_placed = 0
@@ -50,7 +50,7 @@ def place_in_turn(positions, shares, fragments):
         lost += fragment(w, n)
     for j in range(w.jobs.n_jobs[0]):
         enqueue(w, j)
-        node = find_place(w, j, w.rules[codes.PLACEMENT])
+        node = find_gpus(w, j, w.rules[codes.PLACEMENT])
         if node >= 0:
             lost -= fragment(w, node)
             start(w, j, node)
@@ -65,7 +65,7 @@ def place_in_turn(positions, shares, fragments):
 
 
 @entry
-def recall(history, groups, times_s, memory, ends_s):
+def count_ended_jobs(history, groups, times_s, memory, ends_s):
     """Count jobs that have ended, one after the other, see `hdrl.settings.gpu.kernel.history.add_end`."""
     for i in range(len(times_s)):
         add_end(history, groups[i], memory, ends_s, times_s[i])

@@ -82,7 +82,7 @@ def add_end(history, groups, memory, ends_s, time_s):
 
 
 @jit
-def remember(w, j):
+def count_ended_job(w, j):
     """Count a job that has ended."""
     if len(w.past.history) > 0:
         add_end(
@@ -99,9 +99,9 @@ def _expect(w, j):
     """Write the share of jobs like one in each bucket into ``shares``, and what is said of its whole time."""
     for k in range(N_BUCKETS):
         w.past.shares[k] = 1.0 / N_BUCKETS
-    said = w.past.predicted[j]
-    said[LOG_WHOLE] = said[LAST_TWO] = _FIRST_LOG
-    said[N_SEEN] = 0.0
+    predictions = w.past.predicted[j]
+    predictions[LOG_WHOLE] = predictions[LAST_TWO] = _FIRST_LOG
+    predictions[N_SEEN] = 0.0
     for level in range(w.past.groups.shape[1]):
         g = w.past.groups[j, level]
         if g < 0:
@@ -111,11 +111,11 @@ def _expect(w, j):
         scale = 1.0 / (seen + weight)
         for k in range(N_BUCKETS):
             w.past.shares[k] = (w.past.history[g, k] + weight * w.past.shares[k]) * scale
-        said[LOG_WHOLE] = (w.past.history[g, SUM_OF_LOGS] + weight * said[LOG_WHOLE]) * scale
-        said[N_SEEN] = seen
+        predictions[LOG_WHOLE] = (w.past.history[g, SUM_OF_LOGS] + weight * predictions[LOG_WHOLE]) * scale
+        predictions[N_SEEN] = seen
         if seen > 0.0:
             last, before = w.past.history[g, LAST_LOG], w.past.history[g, LOG_BEFORE]
-            said[LAST_TWO] = 0.5 * (last + before) if before > 0.0 else last
+            predictions[LAST_TWO] = 0.5 * (last + before) if before > 0.0 else last
 
 
 @jit
@@ -152,10 +152,10 @@ def _predict(w, j, done_s):
             # Gittins' index: the best ratio, over stopping times at ends of buckets, of the chance to be done by then
             # to the time that is spent until then.
             gittins = max(gittins, passed / (spent_s + max(0.0, 1.0 - passed) * until_s))
-    said = w.past.predicted[j]
-    said[LOG_GITTINS] = np.float64(log(np.float32(gittins)))
-    said[LOG_MEAN] = np.float64(log(np.float32(mean_s)))
-    said[MEAN_LOG] = mean_log
+    predictions = w.past.predicted[j]
+    predictions[LOG_GITTINS] = np.float64(log(np.float32(gittins)))
+    predictions[LOG_MEAN] = np.float64(log(np.float32(mean_s)))
+    predictions[MEAN_LOG] = mean_log
 
 
 @jit
@@ -177,16 +177,16 @@ def look_at(w, j, done_s):
 @jit
 def predicted_key(w, j, order, width):
     """Return the key of a job that has been looked at; smaller is earlier."""
-    said = w.past.predicted[j]
+    predictions = w.past.predicted[j]
     if order == codes.SJF_HISTORY:
-        return said[LOG_WHOLE]
+        return predictions[LOG_WHOLE]
     if order == codes.QSSF:
-        return _raised(said[LOG_WHOLE]) * width
+        return _raised(predictions[LOG_WHOLE]) * width
     if order == codes.SRTF_HISTORY:
-        return said[MEAN_LOG]
+        return predictions[MEAN_LOG]
     if order == codes.SRSF_HISTORY:
-        return _raised(said[MEAN_LOG]) * width
-    return _raised(-said[LOG_GITTINS]) * width
+        return _raised(predictions[MEAN_LOG]) * width
+    return _raised(-predictions[LOG_GITTINS]) * width
 
 
 @jit

@@ -63,25 +63,25 @@ def index_of(w, j, width, served_s):
 
     ``width`` is its number of GPUs, a share counting as one; ``served_s`` is how long it has run.
     """
-    said, weights = w.past.predicted[j], w.past.weights
+    predictions, weights = w.past.predicted[j], w.past.weights
     age_s = w.now_s[0] - w.jobs.arrival_s[j]
     log_width = _log(max(width, 0.01))
     # The constants move usual values towards 0, so that weights are of one size.
-    total = weights[GITTINS] * (-said[state.LOG_GITTINS] - 6.0)
-    total += weights[MEAN] * (said[state.LOG_MEAN] - 8.0)
-    total += weights[MEAN_LOG] * (said[state.MEAN_LOG] - 6.0)
+    total = weights[GITTINS] * (-predictions[state.LOG_GITTINS] - 6.0)
+    total += weights[MEAN] * (predictions[state.LOG_MEAN] - 8.0)
+    total += weights[MEAN_LOG] * (predictions[state.MEAN_LOG] - 6.0)
     total += weights[GPUS] * log_width
     total += weights[SERVED] * (_log(1.0 + served_s / 60.0) - 3.0)
     total += weights[GPU_SERVED] * (_log(1.0 + served_s * width / 60.0) - 3.0)
-    total += weights[OVERDUE] * _log(1.0 + age_s / max(np.float64(exp(np.float32(said[state.LOG_WHOLE]))), 30.0))
+    total += weights[OVERDUE] * _log(1.0 + age_s / max(np.float64(exp(np.float32(predictions[state.LOG_WHOLE]))), 30.0))
     total += weights[AGE] * (_log(1.0 + age_s / 60.0) - 4.0)
     if w.jobs.status[j] == codes.RUNNING:
         total += weights[RUNS] + weights[STAY] * (_log(1.0 + (w.now_s[0] - w.jobs.since_s[j]) / 60.0) - 3.0)
     elif _might_fit(w, j):
         total += weights[FITS]
-    total += weights[LAST_TWO] * (said[state.LAST_TWO] - 6.0)
+    total += weights[LAST_TWO] * (predictions[state.LAST_TWO] - 6.0)
     total += weights[USER_GPUS] * _log(1.0 + w.free.user_use[w.jobs.user[j], 0])
-    total += weights[SEEN] * said[state.N_SEEN] / (said[state.N_SEEN] + 3.0)
+    total += weights[SEEN] * predictions[state.N_SEEN] / (predictions[state.N_SEEN] + 3.0)
     # Every start but the present one has ended in a preemption.
     n_preempted = w.jobs.n_starts[j] - (1 if w.jobs.status[j] == codes.RUNNING else 0)
     total += weights[PREEMPTED] * _log(1.0 + n_preempted)

@@ -278,7 +278,7 @@ def _spread_over(w, j, t, placement):
 
 
 @jit
-def find_place(w, j, placement):
+def find_gpus(w, j, placement):
     """Write the GPUs on which a job would run into ``picked``; return its node (the first one), or `NOWHERE`.
 
     Faster types are tried before slower ones, unless an index orders them. A gang lies on nodes of one type; on

@@ -7,7 +7,7 @@ import math
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
-from hdrl.settings.gpu.kernel.history import look_at, predicted_key, remember
+from hdrl.settings.gpu.kernel.history import count_ended_job, look_at, predicted_key
 from hdrl.settings.gpu.kernel.index import index_of
 from hdrl.settings.gpu.kernel.state import move
 
@@ -60,7 +60,7 @@ def has_levels(w):
 
 
 @jit
-def goes_by_history(w):
+def orders_by_history(w):
     """Return whether the order is by what history predicts, so that keys of waiting jobs change, too."""
     return w.rules[codes.ORDER] >= codes.SJF_HISTORY
 
@@ -83,7 +83,7 @@ def key_of(w, j):
         return _width(w, j)
     if has_levels(w):
         return w.level_keys[w.jobs.level[j]] if len(w.level_bounds) > 0 else attained(w, j)
-    if goes_by_history(w):
+    if orders_by_history(w):
         done_s = worked(w, j) / w.jobs.best_rate[j]
         look_at(w, j, done_s)
         if order == codes.INDEX:
@@ -99,7 +99,7 @@ def waiting_at(w, i):
 
 
 @jit
-def _place_in_queue(w, j):
+def _queue_position(w, j):
     """Return the position in the queue of a job with its key."""
     low, high = 0, w.counts[state.N_WAITING]
     while low < high:
@@ -117,7 +117,7 @@ def _place_in_queue(w, j):
 def refresh(w):
     """Bring keys and the queue up to date, where they change by themselves; the keys of running jobs, too."""
     # Only predictions change keys of waiting jobs without an event of the job itself.
-    if not goes_by_history(w):
+    if not orders_by_history(w):
         return
     first, n = w.counts[state.QUEUE_HEAD], w.counts[state.N_WAITING]
     w.sums[state.QUEUED_GPUS] = 0.0
@@ -147,7 +147,7 @@ def enqueue(w, j):
     """Let a job wait; the shorter side of the queue makes room."""
     w.jobs.status[j] = codes.WAITING
     w.jobs.key[j] = key_of(w, j)
-    place, n, head = _place_in_queue(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
+    place, n, head = _queue_position(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
     # The queue begins anywhere in its array, so that either side can move: half the copies of a fixed beginning.
     if head > 0 and (2 * place < n or head + n >= len(w.queue.waiting)):
         head -= 1
@@ -167,7 +167,7 @@ def enqueue(w, j):
 
 @jit
 def _dequeue(w, j):
-    place, n, head = _place_in_queue(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
+    place, n, head = _queue_position(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
     w.counts[state.N_WAITING] = n - 1
     if 2 * place < n:
         for i in range(head + place, head, -1):
@@ -210,7 +210,7 @@ def start(w, j, node):
     w.jobs.held_node[j] = node
     move(w, j, -1)
     w.jobs.status[j] = codes.RUNNING
-    if goes_by_history(w):
+    if orders_by_history(w):
         # It gives way to no job in this decision: preempted jobs may get other keys, without end.
         w.jobs.key[j] = -math.inf
     w.jobs.since_s[j] = w.now_s[0]
@@ -292,7 +292,7 @@ def _finish(w, j, status):
     w.jobs.status[j] = status
     w.jobs.end_s[j] = w.now_s[0]
     if status == codes.DONE:
-        remember(w, j)
+        count_ended_job(w, j)
     jct_s = w.now_s[0] - w.jobs.arrival_s[j]
     w.sums[state.JCT_S] += jct_s
     w.sums[state.SLOWDOWN] += jct_s * w.jobs.best_rate[j] / w.jobs.work[j]

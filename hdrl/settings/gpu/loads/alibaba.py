@@ -22,9 +22,9 @@ from hdrl.settings.gpu.loads.source import (
     whole,
 )
 
-_OPENB_ASKS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_OPENB_REQUEST = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _OPENB_DATES = ("creation_time", "deletion_time", "scheduled_time")
-_OPENB = (*_OPENB_ASKS, "gpu_spec", "qos", "pod_phase", *_OPENB_DATES)
+_OPENB = (*_OPENB_REQUEST, "gpu_spec", "qos", "pod_phase", *_OPENB_DATES)
 _PAI = (
     *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
     *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
@@ -39,17 +39,17 @@ def _openb_job(line: dict[str, str]) -> Row:
         "arrival_s": arrival_s,
         "duration_s": number(line["deletion_time"], "an end") - max(start_s, arrival_s),
         "wait_s": max(0.0, start_s - arrival_s),
-        **_of_whom(line, line.get("job_name", "")),
-        **_openb_asks(line),
+        **_owner_of(line, line.get("job_name", "")),
+        **_openb_request(line),
     }
 
 
-def _of_whom(line: dict[str, str], name: str) -> Row:
+def _owner_of(line: dict[str, str], name: str) -> Row:
     """Return user, group and name of a job; Alibaba's own lists of pods have none, others may have the columns."""
     return {"user": line.get("user", ""), "group": line.get("group", ""), "name": name_prefix(name)}
 
 
-def _openb_asks(line: dict[str, str]) -> Row:
+def _openb_request(line: dict[str, str]) -> Row:
     """Return the request of a pod of gpu-v2023."""
     n_gpus = whole(line["num_gpu"], "a number of GPUs")
     milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
@@ -77,7 +77,7 @@ def read_pods(path: Path) -> GpuLoad:
 
 def _undated(source: Source) -> Iterator[Row]:
     """Give the pods in the order of their list: one arrives each second, and all take as long as their arrivals."""
-    rows = list(kept(source, source.table(_OPENB_ASKS), _openb_asks))
+    rows = list(kept(source, source.table(_OPENB_REQUEST), _openb_request))
     for place, row in enumerate(rows):
         yield {**row, "arrival_s": float(place), "duration_s": float(len(rows))}
 
@@ -92,7 +92,7 @@ def _openb(source: Source) -> Iterator[Row]:
 
 def _is_openb(line: str) -> bool:
     names = set(cells_of(line))
-    return set(_OPENB_ASKS) <= names and not 0 < len(names & set(_OPENB_DATES)) < len(_OPENB_DATES)
+    return set(_OPENB_REQUEST) <= names and not 0 < len(names & set(_OPENB_DATES)) < len(_OPENB_DATES)
 
 
 def _pai(source: Source) -> Iterator[Row]:
@@ -121,7 +121,7 @@ def _pai(source: Source) -> Iterator[Row]:
             "cpu_milli": int(n * number(line["plan_cpu"] or "0", "cores") * 10),
             "memory_mib": int(n * number(line["plan_mem"] or "0", "memory") * 1024),
             "types": () if line["gpu_type"] in ("", "MISC", "CPU") else (line["gpu_type"],),
-            **_of_whom(line, line["task_name"]),
+            **_owner_of(line, line["task_name"]),
         }
 
     has_header = cells_of(source.first_line)[:1] == ["job_name"]

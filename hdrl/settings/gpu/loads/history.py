@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.gpu.cluster.machine import Cluster
-from hdrl.settings.gpu.kernel.entries import recall
+from hdrl.settings.gpu.kernel.entries import count_ended_jobs
 from hdrl.settings.gpu.kernel.state import BUCKET_END_S, MEMORY, N_OF_GROUP
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.philly import USERS_ARE_VIRTUAL_CLUSTERS
@@ -43,13 +43,15 @@ def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:
     ended_s = past.jobs["arrival_s"] + past.jobs["wait_s"] + past.mean_s(cluster)
     known = np.flatnonzero((ended_s <= load.jobs["arrival_s"][0]) & np.isfinite(time_s))
     known = known[np.argsort(ended_s[known], kind="stable")]
-    place_of = np.full(int(whole.groups.max()) + 2, -1)  # the last is that of no group
-    place_of[used] = np.arange(len(used))
-    recall(before, place_of[whole.groups[known]], np.ascontiguousarray(time_s[known]), MEMORY, BUCKET_END_S)
+    index_of_group = np.full(int(whole.groups.max()) + 2, -1)  # the last is that of no group
+    index_of_group[used] = np.arange(len(used))
+    count_ended_jobs(
+        before, index_of_group[whole.groups[known]], np.ascontiguousarray(time_s[known]), MEMORY, BUCKET_END_S
+    )
     return JobHistory(groups, before)
 
 
-def lacking_users(load: GpuLoad) -> str:
+def unknown_users_caution(load: GpuLoad) -> str:
     """Return a caution about predictions for a load whose users are unknown; empty if they are known."""
     if not (load.jobs["user"] >= 0).any():
         return "names no users: predictions from history use virtual clusters, names and sizes alone"

@@ -68,16 +68,18 @@ class Question:
         return int(self.sequences.stop - self.sequences.start) // self.table.n_actions
 
 
-def _best_fixed(ask: Question) -> Floats:
-    return np.asarray(np.sum([table.visible_value(1.0, ask.sequences) for table in ask.values.tables], axis=0))
+def _best_fixed(question: Question) -> Floats:
+    return np.asarray(
+        np.sum([table.visible_value(1.0, question.sequences) for table in question.values.tables], axis=0)
+    )
 
 
 INFORMED: Mapping[str, Callable[[Question], Floats]] = MappingProxyType(
     {
         "best-fixed": _best_fixed,
-        "exact": lambda ask: ask.table.visible_value(1.0, ask.sequences),
-        "promise": lambda ask: ask.table.visible_value(ask.promised, ask.sequences),
-        "oracle": lambda ask: ask.table.worth(ask.granted, ask.sequences),
+        "exact": lambda question: question.table.visible_value(1.0, question.sequences),
+        "promise": lambda question: question.table.visible_value(question.promised, question.sequences),
+        "oracle": lambda question: question.table.worth(question.granted, question.sequences),
     }
 )
 """Advisors that know tables, by what they prefer sequences: ``best-fixed`` by what they are worth over all tables with
@@ -143,9 +145,9 @@ def _decider(tables: Sequence[ValueTable], advisor: str) -> Callable[[Question],
         if advisor == "best-fixed" and len({(table.n_actions, table.n_steps) for table in tables}) > 1:
             raise OptionsError(f"advisor {advisor}: tables have different decisions, so that no sequence serves all")
         prefer = INFORMED[advisor]
-        return lambda ask: int(np.argmax(prefer(ask))) // ask.n_following
+        return lambda question: int(np.argmax(prefer(question))) // question.n_following
     if advisor in FIXED:
-        return lambda ask: FIXED[advisor](ask.table)
+        return lambda question: FIXED[advisor](question.table)
     fixed = _FIXED_NAME.fullmatch(advisor)
     if fixed is None:
         raise UnknownName("advisor", advisor, (*NAMES, "fixed-010"))
@@ -155,7 +157,7 @@ def _decider(tables: Sequence[ValueTable], advisor: str) -> Callable[[Question],
             raise OptionsError(
                 f"advisor {advisor}: {table.name} has {table.n_steps} decisions among {table.n_actions} actions"
             )
-    return lambda ask: int(digits[ask.step])
+    return lambda question: int(digits[question.step])
 
 
 def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable[[Question], int]) -> tuple[int, int]:
@@ -166,8 +168,8 @@ def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable
         share = float(table.decisions[first, step])
         if share >= progress.granted:
             return first, step
-        ask = Question(values, job, step, slice(first, first + size), progress.promised(share), progress.granted)
-        action = decide(ask)
+        question = Question(values, job, step, slice(first, first + size), progress.promised(share), progress.granted)
+        action = decide(question)
         size //= table.n_actions
         first += action * size
     return first, table.n_steps

@@ -46,8 +46,8 @@ class AlloX:
         if waiting and len(gpus):
             rows = [place[job] for job in waiting]
             took_s = situation.steps_left[rows, None] / np.maximum(situation.rates[rows][:, gpus], LEAST_RATE)
-            n_places = -(-len(waiting) // len(gpus)) if len(waiting) > len(gpus) else 1
-            depth = min(len(waiting), n_places + 2)
+            n_positions = -(-len(waiting) // len(gpus)) if len(waiting) > len(gpus) else 1
+            depth = min(len(waiting), n_positions + 2)
             costs = np.concatenate([(k + 1) * took_s for k in range(depth)], axis=1)
             chosen, columns = linear_sum_assignment(costs)
             queues: dict[int, tuple[int, int]] = {}

@@ -20,7 +20,7 @@ class Packing:
     pair_rates: Floats
     _deficits: dict[int, Floats] = field(default_factory=dict)
 
-    def seat(self, state: kernel.Rounds, jobs: Ints, found: PackedShares) -> kernel.Rounds:
+    def assign_rows(self, state: kernel.Rounds, jobs: Ints, found: PackedShares) -> kernel.Rounds:
         """Give each pair with a share a row, and return the state, which has more rows then if it needs them."""
         n = len(self.profiles)
         members = np.sort(jobs[found.pairs], axis=1)

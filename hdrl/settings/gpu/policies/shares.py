@@ -150,8 +150,8 @@ class SharePolicy:
 
     make: Callable[[int], Shares] | None  # makes it for a simulation with a seed; None: the kernel computes its shares
     help: str  # description and source
-    knows_rates: bool = False  # whether it uses throughputs, so that types are not shuffled
-    knows_work: bool = False  # whether it uses the number of steps of jobs
+    uses_rates: bool = False  # whether it uses throughputs, so that types are not shuffled
+    uses_work: bool = False  # whether it uses the number of steps of jobs
     code: int = kernel.BY_PYTHON  # method that computes its shares, see `hdrl.settings.gpu.kernel.rounds.SHARES`
     packs: bool = False  # whether two jobs may share their GPUs
 
@@ -168,25 +168,25 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
             None, "first come, first served, on the last type by name that is left", code=kernel.FIRST_COME
         ),
         "gavel-fifo-het": SharePolicy(
-            None, "first come, first served, on the fastest", knows_rates=True, code=kernel.FASTEST
+            None, "first come, first served, on the fastest", uses_rates=True, code=kernel.FASTEST
         ),
         "gavel-las": SharePolicy(_always(las), "max-min fairness of time (LAS as a linear program)"),
-        "gavel-las-het": SharePolicy(_always(_las_het), "max-min fairness of throughput", knows_rates=True),
-        "gavel-ftf": SharePolicy(_always(ftf), "finish-time fairness, blind to types", knows_work=True),
-        "gavel-ftf-het": SharePolicy(_always(_ftf_het), "finish-time fairness", knows_rates=True, knows_work=True),
-        "gavel-makespan": SharePolicy(_always(makespan), "makespan, blind to types", knows_work=True),
-        "gavel-makespan-het": SharePolicy(_always(_makespan_het), "makespan", knows_rates=True, knows_work=True),
-        "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", knows_rates=True),
-        "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", knows_rates=True, knows_work=True),
+        "gavel-las-het": SharePolicy(_always(_las_het), "max-min fairness of throughput", uses_rates=True),
+        "gavel-ftf": SharePolicy(_always(ftf), "finish-time fairness, blind to types", uses_work=True),
+        "gavel-ftf-het": SharePolicy(_always(_ftf_het), "finish-time fairness", uses_rates=True, uses_work=True),
+        "gavel-makespan": SharePolicy(_always(makespan), "makespan, blind to types", uses_work=True),
+        "gavel-makespan-het": SharePolicy(_always(_makespan_het), "makespan", uses_rates=True, uses_work=True),
+        "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", uses_rates=True),
+        "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", uses_rates=True, uses_work=True),
         "gavel-isolated": SharePolicy(None, "an equal part of the cluster for each job", code=kernel.EQUAL_PARTS),
         "gavel-las-packed": SharePolicy(
-            _always(las_packed), "max-min fairness of throughput, jobs in pairs, too", knows_rates=True, packs=True
+            _always(las_packed), "max-min fairness of throughput, jobs in pairs, too", uses_rates=True, packs=True
         ),
         "gavel-makespan-packed": SharePolicy(
-            _always(makespan_packed), "makespan, jobs in pairs, too", knows_rates=True, knows_work=True, packs=True
+            _always(makespan_packed), "makespan, jobs in pairs, too", uses_rates=True, uses_work=True, packs=True
         ),
         "gandiva": SharePolicy(
-            Gandiva, "equal parts; where jobs are too many, pairs of them are drawn", knows_rates=True, packs=True
+            Gandiva, "equal parts; where jobs are too many, pairs of them are drawn", uses_rates=True, packs=True
         ),
     }
 )

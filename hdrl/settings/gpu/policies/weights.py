@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hdrl.base.weights import bounded_weights, placed_weights
+from hdrl.base.weights import bounded_weights, sparse_weights
 from hdrl.settings.gpu.kernel import index
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,7 @@ _BY_HAND = {index.GITTINS: 1.0, index.GPUS: 1.0, index.RUNS: -0.5, index.SLOWER:
 
 def start_weights() -> Floats:
     """Return the weights by hand: Gittins' index times GPUs, a lead for running jobs, fast types first."""
-    return placed_weights(len(NAMES), _BY_HAND)
+    return sparse_weights(len(NAMES), _BY_HAND)
 
 
 def weights_of(offsets: ArrayLike) -> Floats:

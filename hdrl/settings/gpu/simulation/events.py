@@ -70,7 +70,7 @@ def simulate(
     entries.begin(batch.addresses)
     while True:
         why = entries.run(batch.addresses, STEPS_AT_ONCE)
-        check_status(why, *codes.asked_by(world.rules))
+        check_status(why, *codes.codes_of_rules(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
         if why == codes.FINISHED:

@@ -92,8 +92,8 @@ def fill(
     rules = Rules(tie=tie, node_order=node_order)
     world = new_world(cluster, load, Policy("fifo", placement), seed=seed, rules=rules, records=False, typical=typical)
     shares, fragments = np.zeros(load.n_items), np.zeros(load.n_items)
-    n_placed = entries.place_in_turn(Borrowed(world).addresses, shares, fragments)
-    check_status(n_placed, *codes.asked_by(world.rules))
+    n_placed = entries.place_jobs(Borrowed(world).addresses, shares, fragments)
+    check_status(n_placed, *codes.codes_of_rules(world.rules))
     requested = np.cumsum(load.jobs["n_gpus"] * load.jobs["gpu_milli"] / WHOLE_GPU)
     total = cluster.n_units
     return Filled(

@@ -120,7 +120,7 @@ def play(
     batch, rows = Borrowed(world), np.arange(n_rows)
 
     def run_share(member: int) -> None:
-        acting.SERVED.ask(batch, acting.RUN, rows % n_threads == member)
+        acting.SERVED.call(batch, acting.RUN, rows % n_threads == member)
 
     if n_threads == 1:
         run_share(0)

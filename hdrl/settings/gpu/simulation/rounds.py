@@ -126,7 +126,7 @@ def _new(
     first, last = window or (0, n)
     scalars = np.zeros(1, dtype=kernel.SCALAR_DTYPE)
     scalars["round_s"], scalars["reset_s"], scalars["n_left"] = round_s, reset_s, last - first
-    scalars["shares"], scalars["is_shuffled"] = policy.code, not policy.knows_rates
+    scalars["shares"], scalars["is_shuffled"] = policy.code, not policy.uses_rates
     rates = (rates[numbers, :, 0] * bits)[:, names]
     given = {
         "scalars": scalars,
@@ -196,7 +196,7 @@ def _reset(
         state.share[jobs] = found
         return state
     state.share[jobs] = found.alone
-    return packing.seat(state, jobs, found)
+    return packing.assign_rows(state, jobs, found)
 
 
 def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray[np.int64]) -> TaskTrace:

@@ -64,7 +64,7 @@ def timings_us(load: PipelineLoad) -> list[tuple[int, int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Placement:
     """A pipeline on a kind of unit: its task, and the options that it is cut into."""
 
     task: PeriodicTask
@@ -80,7 +80,8 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
     """
     check_runs_on(load, machine)
     positions = [
-        _places(pipeline, machine, timing) for pipeline, timing in zip(load.pipelines, timings_us(load), strict=True)
+        _placements(pipeline, machine, timing)
+        for pipeline, timing in zip(load.pipelines, timings_us(load), strict=True)
     ]
     units = [min(one) for one in positions]  # those that are never released stay where they can run
     searches = []
@@ -122,7 +123,7 @@ def _at_once(load: PipelineLoad) -> list[list[int]]:
     return [sorted(one) for one in groups]
 
 
-def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) -> dict[int, _Place]:
+def _placements(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) -> dict[int, _Placement]:
     """Return a pipeline's place on each unit that can run all of it."""
     found = {}
     for unit, (kind, ecu) in enumerate(zip(machine.kinds, machine.ecus, strict=True)):
@@ -131,7 +132,7 @@ def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) ->
             continue
         time_us, options = cover
         longest_us = max(pipeline.options[option].times_us[kind] for option in options)
-        found[unit] = _Place(PeriodicTask(time_us, longest_us, *timing), options)
+        found[unit] = _Placement(PeriodicTask(time_us, longest_us, *timing), options)
     if not found:
         raise WorkloadError(f"pipeline {pipeline.name!r} can run on no single unit, as a static mapping needs it")
     return found
@@ -140,7 +141,7 @@ def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) ->
 class _Search:
     """Branch and bound over the unit of each pipeline, those that need most first."""
 
-    def __init__(self, machine: Units, positions: Sequence[dict[int, _Place]]) -> None:
+    def __init__(self, machine: Units, positions: Sequence[dict[int, _Placement]]) -> None:
         self.positions = positions
         self.order = sorted(
             range(len(positions)), key=lambda n: (-min(_share(one.task) for one in positions[n].values()), n)

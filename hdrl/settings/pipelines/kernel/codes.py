@@ -30,7 +30,7 @@ ORDERS = CodeTable("order", range(9))
 shortest relative deadline; least laxity; highest upward rank (HEFT); earliest possible end; any; the choice of an index
 with weights (`hdrl.settings.pipelines.kernel.index`)."""
 
-ON_IDLE, ON_ANY, ON_CPU, ON_GPU, ON_PLANNED, ON_RANDOM, ON_INDEXED = PLACES = CodeTable("place", range(7))
+ON_IDLE, ON_ANY, ON_CPU, ON_GPU, ON_PLANNED, ON_RANDOM, ON_INDEXED = PLACEMENTS = CodeTable("place", range(7))
 """Rules for its unit: the idle unit on which it ends first (a busy one is not waited for); any unit on which it ends
 first, its queue included; the same among CPUs, or GPUs; the planned one; any; the choice of the index."""
 

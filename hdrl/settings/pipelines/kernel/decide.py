@@ -27,7 +27,7 @@ from hdrl.settings.pipelines.kernel.codes import (
     ON_RANDOM,
     ORDERS,
     OVER,
-    PLACES,
+    PLACEMENTS,
     PLANNED,
     SHORTEST,
     SINGLE,
@@ -72,7 +72,7 @@ def _key_us(state, place, order):
     if order == BY_LAXITY:
         # Laxity less the present date, which is the same for all and changes no order; the tail is that on best units.
         return row.deadline_us - kernel.best_tail_us
-    return -kernel.rank_us  # BY_UPWARD_RANK: `knows_policy` refuses what is in no table
+    return -kernel.rank_us  # BY_UPWARD_RANK: `is_valid_policy` refuses what is in no table
 
 
 @jit
@@ -188,9 +188,9 @@ def _random(state):
 
 
 @jit
-def knows_policy(order, where, fusion):
+def is_valid_policy(order, where, fusion):
     """Return whether the three numbers of a policy are in their tables, and go together."""
-    is_known = order in ORDERS and where in PLACES and fusion in FUSIONS
+    is_known = order in ORDERS and where in PLACEMENTS and fusion in FUSIONS
     is_random, is_planned = order == BY_CHANCE, where == ON_PLANNED
     is_indexed = order == BY_INDEX
     goes_together = (where == ON_RANDOM) == is_random and (fusion == ANY_DEPTH) == is_random

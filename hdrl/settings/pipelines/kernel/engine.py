@@ -69,7 +69,7 @@ def begin(state):
 
 
 @jit
-def place_of(state, instance, kernel):
+def kernel_index(state, instance, kernel):
     """Return the place of a kernel of an instance among all kernels of the episode."""
     s = state.scalars[0]
     first = state.instances[s.first_instance].first_place
@@ -100,7 +100,7 @@ def _add_ready(state, instance, kernel):
     entry.instance = instance
     entry.kernel = kernel
     entry.local_deadline_us = local_deadline_us
-    entry.place = place_of(state, instance, kernel)
+    entry.place = kernel_index(state, instance, kernel)
     entry.is_held = 0
     s.n_ready += 1
 
@@ -131,7 +131,7 @@ def _release(state):
         progress.n_decisions = 0
         progress.start_us = NONE
         progress.end_us = NONE
-        first = place_of(state, instance, 0)
+        first = kernel_index(state, instance, 0)
         for kernel in range(pipeline.n_kernels):
             n_predecessors = state.kernels[pipeline.first_kernel + kernel].n_predecessors
             state.waits_for[first + kernel] = n_predecessors
@@ -144,7 +144,7 @@ def is_startable(state, instance, choice):
     """Return whether all that a choice of an instance waits for has ended, and none of it is dispatched."""
     if choice.n_members == 1:
         return True  # a ready kernel alone
-    first = place_of(state, instance, 0)
+    first = kernel_index(state, instance, 0)
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         member = state.members[i]
         # n_inner predecessors are in the group itself; any other number means that one outside has not ended,
@@ -187,7 +187,7 @@ def kernel_row(state, place):
 def _true_time_us(state, stay):
     """Return the actual duration of a stay: the mean share of its kernels of its worst case, rounded up."""
     choice = state.choices[stay.choice]
-    first = place_of(state, stay.instance, 0)
+    first = kernel_index(state, stay.instance, 0)
     share = 0
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         share += state.shares[first + state.members[i].kernel]
@@ -234,7 +234,7 @@ def dispatch(state, place, choice_number, unit_number):
     stay.next = NONE
     # Members whose predecessors are all in the group are not in the list of ready kernels; -1 marks all as dispatched,
     # so that ends of their predecessors within the group do not make them ready once more.
-    first = place_of(state, instance, 0)
+    first = kernel_index(state, instance, 0)
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         kernel = state.members[i].kernel
         if state.waits_for[first + kernel] == 0:
@@ -313,7 +313,7 @@ def _end_stay(state, unit_number):
     unit.end_us = FAR_US
     s.n_running -= 1
     pipeline = state.pipelines[state.instances[s.first_instance + instance].pipeline]
-    first = place_of(state, instance, 0)
+    first = kernel_index(state, instance, 0)
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         row = state.kernels[pipeline.first_kernel + state.members[i].kernel]
         for j in range(row.first_successor, row.first_successor + row.n_successors):

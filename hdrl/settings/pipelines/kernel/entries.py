@@ -18,12 +18,12 @@ from hdrl.settings.pipelines.kernel.codes import (
     OBJECTIVES,
     ORDERS,
     OVER,
-    PLACES,
+    PLACEMENTS,
     R_METRIC,
     RELEASES,
     REWARDS,
 )
-from hdrl.settings.pipelines.kernel.decide import knows_policy, run
+from hdrl.settings.pipelines.kernel.decide import is_valid_policy, run
 from hdrl.settings.pipelines.kernel.jit import entry
 from hdrl.settings.pipelines.kernel.observe import act, observe
 from hdrl.settings.pipelines.kernel.state import PipelinesState, smallest_state
@@ -35,13 +35,13 @@ _RUN, _REPORT, _BEGIN, _DISPATCH = REQUESTS[2:]
 
 
 @jit
-def _knows(batch, request, numbers):
+def _is_valid_request(batch, request, numbers):
     """Return whether all numbers that a request depends on are in their tables."""
     settings = batch.settings[0]
-    knows = settings.reward in REWARDS and settings.objective in OBJECTIVES and settings.compatibility in RELEASES
+    is_known = settings.reward in REWARDS and settings.objective in OBJECTIVES and settings.compatibility in RELEASES
     if request == _RUN:
-        knows = knows and knows_policy(numbers[0], numbers[1], numbers[2])
-    return knows and request in REQUESTS
+        is_known = is_known and is_valid_policy(numbers[0], numbers[1], numbers[2])
+    return is_known and request in REQUESTS
 
 
 @jit
@@ -92,12 +92,12 @@ def _serve_row(state, counts, request, row, numbers, results):
             results[objective, row] = engine.objective_value(state, objective)
 
 
-def _asked(batch: PipelinesState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _used_codes(batch: PipelinesState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that a request depends on."""
     settings = batch.settings[0]
     tables = (REWARDS, "reward"), (OBJECTIVES, "objective"), (RELEASES, "compatibility")
-    asked = [(table, int(settings[name])) for table, name in tables]
-    return asked + (list(zip((ORDERS, PLACES, FUSIONS), numbers, strict=True)) if request == _RUN else [])
+    used_codes = [(table, int(settings[name])) for table, name in tables]
+    return used_codes + (list(zip((ORDERS, PLACEMENTS, FUSIONS), numbers, strict=True)) if request == _RUN else [])
 
 
 SERVED = serving(
@@ -105,10 +105,10 @@ SERVED = serving(
     PipelinesState,
     smallest_state,
     serve_row=_serve_row,
-    knows=_knows,
+    is_valid=_is_valid_request,
     requests=REQUESTS,
     module=__name__,
-    asked=_asked,
+    used_codes=_used_codes,
     n_results=N_OBJECTIVES,
 )
 """Batches of environments; `hdrl.settings.pipelines.kernel.state.set_episode` says what their episodes consist of."""
@@ -131,17 +131,17 @@ def run_policy(
     """
     n_envs = len(batch.arrays.scalars)
     rows = np.ones(n_envs, dtype=np.bool_) if chosen is None else chosen
-    return SERVED.ask(batch, _RUN, rows, np.array(policy, dtype=np.int64))
+    return SERVED.call(batch, _RUN, rows, np.array(policy, dtype=np.int64))
 
 
 def objectives(batch: Borrowed[PipelinesState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return objectives over ended instances, by number, shape ``(n_objectives, n_envs)``; 0 if not chosen."""
-    return SERVED.ask(batch, _REPORT, chosen)
+    return SERVED.call(batch, _REPORT, chosen)
 
 
 def begin_one(batch: Borrowed[PipelinesState]) -> None:
     """Begin the episode of the only environment of a batch, up to its first decision, without observing."""
-    SERVED.ask(batch, _BEGIN, _ONE)
+    SERVED.call(batch, _BEGIN, _ONE)
 
 
 def dispatch_one(batch: Borrowed[PipelinesState], place: int, choice: int, unit: int) -> None:
@@ -150,4 +150,4 @@ def dispatch_one(batch: Borrowed[PipelinesState], place: int, choice: int, unit:
     ``place`` is the number of the ready kernel, -1 to wait for the next event; ``choice`` and ``unit``, numbers in
     their tables, must be possible.
     """
-    SERVED.ask(batch, _DISPATCH, _ONE, np.array([place, choice, unit], dtype=np.int64))
+    SERVED.call(batch, _DISPATCH, _ONE, np.array([place, choice, unit], dtype=np.int64))

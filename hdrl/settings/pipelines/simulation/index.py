@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.base.weights import bounded_weights, placed_weights
+from hdrl.base.weights import bounded_weights, sparse_weights
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.pipelines.kernel import codes, entries, index
 from hdrl.settings.pipelines.kernel.state import new_state, set_episode
@@ -65,7 +65,7 @@ INDEX_CODES = (codes.BY_INDEX, codes.ON_INDEXED, codes.INDEXED)
 
 def start_weights() -> Floats:
     """Return the weights by hand: small regret and early deadlines first, what is lost last."""
-    return placed_weights(len(NAMES), _BY_HAND)
+    return sparse_weights(len(NAMES), _BY_HAND)
 
 
 _BY_HAND = {

@@ -41,7 +41,7 @@ def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | No
     choices: list[tuple[int, ...]] = []
     members: list[tuple[int, ...]] = []
     instances = []
-    n_places = 0
+    n_positions = 0
     done: dict[tuple[int, ...], int] = {}
     for load in loads:
         # Loads that differ in their dates alone share their pipelines.
@@ -57,8 +57,8 @@ def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | No
         table["job"] = load.instances["pipeline"]
         table["pipeline"] = load.instances["pipeline"] + done[key]
         table["is_announced"] = not load.origin.get("spread", 0.0)
-        table["first_place"] = load.first_kernels[:-1] + n_places
-        n_places += int(load.first_kernels[-1])
+        table["first_place"] = load.first_kernels[:-1] + n_positions
+        n_positions += int(load.first_kernels[-1])
         instances.append(table)
     return {
         "units": units,

@@ -61,7 +61,7 @@ def _peer(*conversations: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.join()
 
 
-def _shake_hands(stream: socket.socket, greeting: bytes = GREETING, ready: bytes = READY) -> None:
+def _handshake(stream: socket.socket, greeting: bytes = GREETING, ready: bytes = READY) -> None:
     stream.sendall(greeting)
     assert _read(stream, 64)[:12] == b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0"
     stream.sendall(ready)
@@ -104,7 +104,7 @@ def test_whoever_comes_later_is_found() -> None:
 
 def test_byte_by_byte_with_pings_in_between() -> None:
     def converse(stream: socket.socket) -> None:
-        _shake_hands(stream)
+        _handshake(stream)
         assert stream.recv(100) == b"\x01\0\0\x01?"
         for byte in b"\x04\x0b\x05SUBSx\0\0abc" + b"\x04\x0a\x04PING\0\x07abc" + HELLO:
             stream.sendall(bytes((byte,)))
@@ -137,7 +137,7 @@ def test_strangers_are_left_until_a_replier_is_there(greeting: bytes, ready: byt
                 pass
 
     def converse(stream: socket.socket) -> None:
-        _shake_hands(stream)
+        _handshake(stream)
         stream.recv(100)
         stream.sendall(HELLO)
 
@@ -150,7 +150,7 @@ def test_strangers_are_left_until_a_replier_is_there(greeting: bytes, ready: byt
 @pytest.mark.parametrize("said", [b"", HELLO[:4], b"\0\x05hello"])
 def test_a_peer_that_leaves_or_says_nonsense(said: bytes) -> None:
     def converse(stream: socket.socket) -> None:
-        _shake_hands(stream)
+        _handshake(stream)
         stream.recv(100)
         stream.sendall(said)
 
@@ -166,7 +166,7 @@ def test_drops_of_an_answer_are_not_waited_for_for_ever() -> None:
     over = threading.Event()
 
     def converse(stream: socket.socket) -> None:
-        _shake_hands(stream)
+        _handshake(stream)
         stream.sendall(b"\x01\0\0\xff")
         while not over.wait(0.02):
             stream.sendall(b".")

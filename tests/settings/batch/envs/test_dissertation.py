@@ -434,9 +434,9 @@ def test_true_run_times_are_seen_on_request_alone(hand: Path) -> None:
         seen, _ = env.reset(seed=0)
         assert seen[3] == np.float32(expected)
     spec = JobPickSpec()
-    assert spec.knows_too_much({"compatibility": "dissertation", "errors": ["true_run_times"]})
-    assert not spec.knows_too_much({"compatibility": "dissertation"})
-    assert "dissertation" in str(spec.unplayable({"compatibility": "dissertation"}))
+    assert spec.uses_hidden_information({"compatibility": "dissertation", "errors": ["true_run_times"]})
+    assert not spec.uses_hidden_information({"compatibility": "dissertation"})
+    assert "dissertation" in str(spec.unplayable_reason({"compatibility": "dissertation"}))
 
 
 def test_f1_of_rows_is_nearly_fcfs(tmp_path: Path) -> None:

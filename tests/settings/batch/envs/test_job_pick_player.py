@@ -150,19 +150,19 @@ def test_first_come_first_served_is_the_policy_on_unequal_cores(backfilling: str
 
 def test_what_is_not_simulated_exactly_is_told() -> None:
     identical, plain = jobs_without_coincidences(20)
-    assert JobPickVectorEnv.refuses(identical, plain) is None
+    assert JobPickVectorEnv.unsupported_reason(identical, plain) is None
     platform, workload = memory_world()
-    assert "may run short of memory" in (JobPickVectorEnv.refuses(platform, workload) or "")
+    assert "may run short of memory" in (JobPickVectorEnv.unsupported_reason(platform, workload) or "")
     gaia = hdrl.read_platform("gaia")
     some = hdrl.read_workload("lublin_gaia_1000", gaia, n_jobs=10)
-    assert JobPickVectorEnv.refuses(gaia, some) == "the cores of gaia differ in speed"
-    assert PolicyPairVectorEnv.refuses(gaia, some) is None
+    assert JobPickVectorEnv.unsupported_reason(gaia, some) == "the cores of gaia differ in speed"
+    assert PolicyPairVectorEnv.unsupported_reason(gaia, some) is None
     narrow = small_platform(Node((Processor(2, 1.0, 10.0),)))
     greedy = small_workload(*(Job(0.0, bandwidth_gbps=8.0) for _ in range(2)))
-    assert "slow each other down" in (JobPickVectorEnv.refuses(narrow, greedy) or "")
+    assert "slow each other down" in (JobPickVectorEnv.unsupported_reason(narrow, greedy) or "")
     calm = small_platform(Node((Processor(2, 1.0, 10.0),)), contention="none")
-    assert JobPickVectorEnv.refuses(calm, greedy) is None
-    assert JobPickVectorEnv.refuses(*walltime_world()) is None
+    assert JobPickVectorEnv.unsupported_reason(calm, greedy) is None
+    assert JobPickVectorEnv.unsupported_reason(*walltime_world()) is None
     with pytest.raises(OptionsError, match=r"me: hdrl/JobPick-v0 cannot simulate .* on gaia: the cores of gaia differ"):
         ChosenEnvironment(JobPickSpec(), {}).check_exact(gaia, some, "me")
 

@@ -108,7 +108,7 @@ def test_bebida_adds_transfers_and_moves_jobs(tmp_path: Path):
     }
 
 
-class _Overheard:
+class _RecordingNetwork:
     """A scheduler whose replies are kept."""
 
     def __init__(self, scheduler: HostedScheduler) -> None:
@@ -148,7 +148,7 @@ def test_bebida_keeps_blocks_on_the_disks_of_hosts(tmp_path: Path):
         forward_profiles=True,
     )
     with HostedScheduler("schedBebida", {"variant": "dfs"}) as hosted:
-        overheard = _Overheard(hosted)
+        overheard = _RecordingNetwork(hosted)
         rows = [line.split(",") for line in ExactBatsim(options).run(overheard).outputs.jobs]
     assert [row[7] for row in rows] == ["COMPLETED_SUCCESSFULLY"] * 2
     for name, row in zip(("w0!0", "w0!1"), rows, strict=True):

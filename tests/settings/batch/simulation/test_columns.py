@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hdrl.settings.batch.kernel.printing import FIXED, FIXED_OR_NA, GENERAL
 from hdrl.settings.batch.simulation import columns
-from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
+from hdrl.settings.batch.simulation.columns import Characters, Column, Reals, Sets, Texts, TextTable, Wholes
 
 BY_HAND = {
     FIXED: {
@@ -74,7 +74,7 @@ def test_all_kinds_of_columns(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
         Texts(np.array(["a", "", "é,"], dtype=object)),
         Wholes(np.array([0, -120, 2**40])),
         Sets(np.array([7, 7, 3, 4, 5, 9], dtype=np.int32), np.array([0, 2, 2]), np.array([1, 4, 0])),
-        Letters(np.array([b"s", b"e", b"p"])),
+        Characters(np.array([b"s", b"e", b"p"])),
         Reals(np.array([0.5, 1.0, -2.25])),
     ]
     assert (

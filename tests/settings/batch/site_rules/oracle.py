@@ -85,8 +85,8 @@ class Oracle:
             for number, row in enumerate(workload.jobs)
         ]
         for job in self.jobs:
-            group = int(job.asked["het_group"])
-            parts = [one for one in self.jobs if group >= 0 and one.asked["het_group"] == group]
+            group = int(job.site_requests["het_group"])
+            parts = [one for one in self.jobs if group >= 0 and one.site_requests["het_group"] == group]
             job.parts = parts if len(parts) > 1 else []
         self.free = {node: int(row["cores"]) for node, row in enumerate(self.rules.nodes)}
         self.free_gpus = {node: int(row["gpus"]) for node, row in enumerate(self.rules.nodes)}
@@ -117,7 +117,7 @@ class Oracle:
                 self.jobs[row["job"]].submit_s = NEVER
         for job in self.jobs:
             self.note(job.submit_s, "submit", job.number)
-            self.note(float(job.asked["cancelled_s"]), "cancel", job.number)
+            self.note(float(job.site_requests["cancelled_s"]), "cancel", job.number)
         for row in self.rules.reservations:
             self.note(row["start_s"] - origin_s, "reservation", 0)
             self.note(row["end_s"] - origin_s, "reservation", 0)
@@ -199,7 +199,7 @@ class Oracle:
         """Take a job off its nodes."""
         for node, cores in job.nodes.items():
             self.free[node] += cores
-            self.free_gpus[node] += int(job.asked["gpus"])
+            self.free_gpus[node] += int(job.site_requests["gpus"])
         job.nodes, job.suspended_since_s = {}, NEVER
 
     def _requeue(self, job: Job) -> None:
@@ -222,7 +222,9 @@ class Oracle:
         return math.nan if any(map(math.isnan, dates_s)) else max(dates_s)
 
     def _own_eligible_s(self, job: Job) -> float:
-        date_s = max(job.submit_s, float(job.asked["begin_s"]), float(job.asked["held_until_s"]), job.begin_s)
+        date_s = max(
+            job.submit_s, float(job.site_requests["begin_s"]), float(job.site_requests["held_until_s"]), job.begin_s
+        )
         for row in self.site.dependencies:
             if row["job"] != job.number:
                 continue
@@ -258,22 +260,27 @@ class Oracle:
 
     def _limit_of_array(self, job: Job) -> int:
         """Return how many tasks of an array may be queued or run: --array=0-9%3; -1: all."""
-        return int(job.asked["array_limit"]) if job.asked["array"] >= 0 else -1
+        return int(job.site_requests["array_limit"]) if job.site_requests["array"] >= 0 else -1
 
     def _is_throttled(self, job: Job) -> bool:
         limit = self._limit_of_array(job)
         active = [
             other
             for other in self.jobs
-            if other.asked["array"] == job.asked["array"] and (other.state == "running" or other in self.queue)
+            if other.site_requests["array"] == job.site_requests["array"]
+            and (other.state == "running" or other in self.queue)
         ]
         return limit >= 0 and len(active) >= limit
 
     def _next_task(self, job: Job) -> None:
-        if job.asked["array"] < 0:
+        if job.site_requests["array"] < 0:
             return
         for other in self.jobs:
-            if other.asked["array"] == job.asked["array"] and other.state == "waiting" and other not in self.queue:
+            if (
+                other.site_requests["array"] == job.site_requests["array"]
+                and other.state == "waiting"
+                and other not in self.queue
+            ):
                 self._looks_at(other)
                 if other in self.queue:
                     return
@@ -303,7 +310,7 @@ class Oracle:
 
     def _nodes_for(self, job: Job, partition: int) -> set[int]:
         """Return the nodes of a partition that are up and have the features that a job wants."""
-        wanted = int(job.asked["features"])
+        wanted = int(job.site_requests["features"])
         return {
             node
             for node in np.flatnonzero(self.rules.partition_nodes[partition]).tolist()
@@ -318,15 +325,15 @@ class Oracle:
         One node that is enough is the one with the fewest free cores.
         """
         row = self.rules.partitions[partition]
-        is_whole = bool(job.asked["is_exclusive"] or row["is_exclusive"])
+        is_whole = bool(job.site_requests["is_exclusive"] or row["is_exclusive"])
         offers = {}
         for node in sorted(usable):
             cores = free[node]
-            if (is_whole and cores < self.rules.nodes["cores"][node]) or free_gpus[node] < job.asked["gpus"]:
+            if (is_whole and cores < self.rules.nodes["cores"][node]) or free_gpus[node] < job.site_requests["gpus"]:
                 cores = 0
             if cores > 0:
                 offers[node] = cores
-        least_nodes = max(int(job.asked["nodes"]), int(row["min_nodes"]), 1)
+        least_nodes = max(int(job.site_requests["nodes"]), int(row["min_nodes"]), 1)
         most_nodes = len(self.free) if row["max_nodes"] < 0 else int(row["max_nodes"])
         while offers:
             found = self._take(job, self._sets(offers), offers, least_nodes, most_nodes, is_whole=is_whole)
@@ -387,7 +394,7 @@ class Oracle:
         self.queue.remove(job)
         for node, cores in nodes.items():
             self.free[node] -= cores
-            self.free_gpus[node] -= int(job.asked["gpus"])
+            self.free_gpus[node] -= int(job.site_requests["gpus"])
         job.nodes, job.partition, job.state, job.start_s = nodes, partition, "running", self.now_s
         job.end_s = self.now_s + self.rules.scheduler.launch_s + job.run_s
         job.end_s += self.rules.preemption.restart_s if job.is_restarted else 0
@@ -449,12 +456,12 @@ class Oracle:
     def _mode(self, job: Job) -> int:
         if self.rules.preemption.by == PreemptBy.PARTITION:
             return int(self.rules.partitions[job.partition]["preempt_mode"])
-        return int(self.rules.qos[job.asked["qos"]]["preempt_mode"]) if job.asked["qos"] >= 0 else 0
+        return int(self.rules.qos[job.site_requests["qos"]]["preempt_mode"]) if job.site_requests["qos"] >= 0 else 0
 
     def _importance(self, job: Job) -> int:
         if self.rules.preemption.by == PreemptBy.PARTITION:
             return int(self.rules.partitions[job.partition]["tier"])
-        return int(self.rules.qos[job.asked["qos"]]["priority"])
+        return int(self.rules.qos[job.site_requests["qos"]]["priority"])
 
     def _may_preempt(self, job: Job, partition: int, other: Job) -> bool:
         """Tell whether a job may take the nodes of another one, which has not started at this very date."""
@@ -464,18 +471,21 @@ class Oracle:
         if rules.preemption.by == PreemptBy.PARTITION:
             if rules.partitions["tier"][partition] <= rules.partitions["tier"][other.partition]:
                 return False
-        elif job.asked["qos"] < 0 or not int(rules.qos[job.asked["qos"]]["preempts"]) >> int(other.asked["qos"]) & 1:
+        elif (
+            job.site_requests["qos"] < 0
+            or not int(rules.qos[job.site_requests["qos"]]["preempts"]) >> int(other.site_requests["qos"]) & 1
+        ):
             return False
         exempt_s = rules.preemption.exempt_s
-        if other.asked["qos"] >= 0 and not math.isnan(rules.qos[other.asked["qos"]]["exempt_s"]):
-            exempt_s = float(rules.qos[other.asked["qos"]]["exempt_s"])
+        if other.site_requests["qos"] >= 0 and not math.isnan(rules.qos[other.site_requests["qos"]]["exempt_s"]):
+            exempt_s = float(rules.qos[other.site_requests["qos"]]["exempt_s"])
         return mode == PreemptMode.SUSPEND or self.now_s - other.start_s >= exempt_s
 
     def _grace_s(self, job: Job) -> float:
         if self._mode(job) != PreemptMode.CANCEL:
             return 0.0
         by_partition = self.rules.preemption.by == PreemptBy.PARTITION
-        row = self.rules.partitions[job.partition] if by_partition else self.rules.qos[job.asked["qos"]]
+        row = self.rules.partitions[job.partition] if by_partition else self.rules.qos[job.site_requests["qos"]]
         return float(row["grace_s"])
 
     def _is_given_up(self, job: Job) -> bool:
@@ -487,7 +497,7 @@ class Oracle:
         for other in others:
             for node, cores in other.nodes.items():
                 free[node] += cores
-                gpus[node] += 0 if self._mode(other) == PreemptMode.SUSPEND else int(other.asked["gpus"])
+                gpus[node] += 0 if self._mode(other) == PreemptMode.SUSPEND else int(other.site_requests["gpus"])
         return free, gpus
 
     def _fewest(
@@ -740,7 +750,7 @@ class Oracle:
                     if until_s > self.now_s and ends[one.number] <= until_s and one not in taken:
                         for node, cores in one.nodes.items():
                             free[node] += cores
-                            gpus[node] += int(one.asked["gpus"])
+                            gpus[node] += int(one.site_requests["gpus"])
                 chosen = self._choose(job, partition, usable, free, gpus)
                 if chosen is not None:
                     return date_s, chosen

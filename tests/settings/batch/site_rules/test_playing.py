@@ -22,7 +22,7 @@ from hdrl.batch import (
     simulate,
 )
 from hdrl.launcher.main import cli
-from hdrl.settings.batch.envs.machines import why_not_pool
+from hdrl.settings.batch.envs.machines import unpoolable_reason
 from tests.settings.batch.site_rules.test_reading import LOG, site_folder
 
 COLUMNS = "job,nice\n1,0\n"
@@ -72,7 +72,7 @@ def test_what_does_not_obey_rules_is_refused(site: Path):
     with pytest.raises(SimulationError, match="has the rules of a site"):
         EmbeddedSimulator(platform, workload)
     assert (
-        why_not_pool(platform, workload)
+        unpoolable_reason(platform, workload)
         == f"{platform.name} has the rules of a site (site_rules=false leaves them out)"
     )
 

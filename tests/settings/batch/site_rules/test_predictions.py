@@ -11,7 +11,7 @@ from hdrl.base.errors import SimulationError
 from hdrl.batch import Platform, Workload, simulate
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
-from hdrl.settings.batch.envs.policy_pair_arguments import why_not_at_site
+from hdrl.settings.batch.envs.policy_pair_arguments import site_rules_reason
 from hdrl.settings.batch.kernel import codes, keys
 from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.policies import read_pair
@@ -122,10 +122,10 @@ def test_models_obey_the_rules_but_for_those_that_choose_cores():
     site = machine(Nodes("n[1-4]", 4, 1))
     environments = SETTINGS["batch"].environments
     for name in ("job_index", "job_pick"):
-        assert environments[name].unplayable({}, site) is None
-    assert "the rules of a site choose the nodes" in str(environments["policy_pair"].unplayable({}, site))
-    assert environments["policy_pair"].unplayable({}, replace(site, site=None)) is None
+        assert environments[name].unplayable_reason({}, site) is None
+    assert "the rules of a site choose the nodes" in str(environments["policy_pair"].unplayable_reason({}, site))
+    assert environments["policy_pair"].unplayable_reason({}, replace(site, site=None)) is None
     why = r"rules of a site choose the nodes of each job on small; JobPick picks jobs .*environment=job_pick"
     with pytest.raises(SimulationError, match=why):
         PolicyPairVectorEnv(platform=site, workload=workload({}))
-    assert environments["policy_pair"].refuses(site, workload({}), {}) == why_not_at_site(site)
+    assert environments["policy_pair"].unsupported_reason(site, workload({}), {}) == site_rules_reason(site)

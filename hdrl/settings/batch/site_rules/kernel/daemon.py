@@ -44,14 +44,14 @@ def _decide(state, job, n_free, backlog, without_room):
     if s.has_gate != 0:
         reserve = state.predictions[job].reserve
     factor = site_factor(key, row.eligible_s, s.message_s, settings.look_bound_s)
-    is_told = has_changed(factor, row.site_factor)
-    if is_told:
+    has_changes = has_changed(factor, row.site_factor)
+    if has_changes:
         row.site_factor = factor
     was_held = row.lease_until_s > s.message_s
     row.lease_until_s = 0.0
     if waited_s <= settings.look_bound_s and holds(reserve, row.n_requested, n_free, settings.n_cores):
         row.lease_until_s = s.message_s + math.ceil(LEASE_INTERVALS * settings.look_interval_s)
-    return is_told or was_held
+    return has_changes or was_held
 
 
 @jit
@@ -66,16 +66,16 @@ def look_at_queue(state):
             if _is_first_entry(state, state.queue[i]):
                 work_s += state.predictions[job].length_s * state.jobs[job].n_requested
         without_room = share_without_room(state.sums[state.job_groups[state.entries[state.queue[0]].job, ALL_LEVEL]])
-    backlog, is_told, is_held = backlog_of(work_s, settings.n_cores), False, False
+    backlog, has_changes, is_held = backlog_of(work_s, settings.n_cores), False, False
     for i in range(s.n_queue):
         job = state.entries[state.queue[i]].job
         if _is_first_entry(state, state.queue[i]):
-            is_told = _decide(state, job, n_free, backlog, without_room) or is_told
+            has_changes = _decide(state, job, n_free, backlog, without_room) or has_changes
             is_held = is_held or state.jobs[job].lease_until_s > s.message_s
-    if is_told:
+    if has_changes:
         for i in range(s.n_queue):
             state.entries[state.queue[i]].priority = priority_of(state, state.queue[i])
         sort_entries(state, state.queue, s.n_queue)
         s.is_changed = 1  # scontrol makes the main scheduler run
-    if is_told or is_held or s.n_running > 0 or s.n_events > 0:  # else nothing will change any more
+    if has_changes or is_held or s.n_running > 0 or s.n_events > 0:  # else nothing will change any more
         expect_look(state)

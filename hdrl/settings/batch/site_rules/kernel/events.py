@@ -12,12 +12,12 @@ from hdrl.compiled.heap import drop_date
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
-from hdrl.settings.batch.site_rules.kernel.asked import begin_picks, look, mark_picks, pick
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
 from hdrl.settings.batch.site_rules.kernel.components import untie
 from hdrl.settings.batch.site_rules.kernel.daemon import expect_look, look_at_queue
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
+from hdrl.settings.batch.site_rules.kernel.outside_picks import begin_picks, look, mark_picks, pick
 from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs
 from hdrl.settings.batch.site_rules.kernel.priority import refresh, sort_entries
 from hdrl.settings.batch.site_rules.kernel.running import (
@@ -26,7 +26,7 @@ from hdrl.settings.batch.site_rules.kernel.running import (
     begin_pass,
     cancel_job,
     consider,
-    end_by_itself,
+    end_on_date,
     end_pass,
     requeue_jobs,
     start_job,
@@ -72,7 +72,7 @@ def _open_or_close(state, outage, change):
 
 
 @jit
-def _comes_first(code, other):
+def _is_handled_before(code, other):
     """Tell whether an event is handled before another one of its date."""
     kind, other_kind = code % codes.N_EVENTS, other % codes.N_EVENTS
     # The heap returns equal dates in any order; this order makes runs reproducible.
@@ -89,7 +89,7 @@ def _collect(state):
         code = state.events[0]
         s.n_events = drop_date(state.dates_s, state.events, s.n_events)
         place = n
-        while place > 0 and _comes_first(code, state.batch[place - 1]):
+        while place > 0 and _is_handled_before(code, state.batch[place - 1]):
             state.batch[place] = state.batch[place - 1]
             place -= 1
         state.batch[place] = code
@@ -119,7 +119,7 @@ def _change_reservation(state, number):
 def _handle(state, code):
     kind, thing = code % codes.N_EVENTS, code // codes.N_EVENTS
     if kind == codes.JOB_ENDS:
-        end_by_itself(state, thing)
+        end_on_date(state, thing)
     elif kind == codes.NODE_RETURNS:
         _open_or_close(state, thing, -1)
     elif kind == codes.NODE_LEAVES:

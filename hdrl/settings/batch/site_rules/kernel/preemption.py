@@ -37,8 +37,8 @@ from hdrl.settings.batch.site_rules.kernel.running import (
     NEVER,
     add_event,
     end_job,
+    end_suspension,
     first_of,
-    forget_suspended,
     insert_running,
     log_machine,
     lose_work,
@@ -101,7 +101,7 @@ def may_preempt(state, entry, other):
 
 
 @jit
-def _is_taken_first(state, one, other):
+def _is_preempted_before(state, one, other):
     """Tell whether a candidate is preempted before another one."""
     a, b = state.jobs[one], state.jobs[other]
     is_gone, is_other_gone = (
@@ -130,7 +130,7 @@ def _collect(state, entry, usable):
         if not may_preempt(state, entry, one.job) or n_cores_on(state, one, usable) == 0:
             continue
         place = s.n_candidates
-        while place > 0 and _is_taken_first(state, one.job, state.candidates[place - 1]):
+        while place > 0 and _is_preempted_before(state, one.job, state.candidates[place - 1]):
             state.candidates[place] = state.candidates[place - 1]
             place -= 1
         state.candidates[place] = one.job
@@ -149,7 +149,7 @@ def remove_later(state, job):
 
 
 @jit
-def _remove_until_it_fits(state, entry, usable):
+def _remove_until_fitting(state, entry, usable):
     """Remove candidates in their order until a job fits; return how many had to go, -1 if it does not fit at all."""
     s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
     copy_free(state)
@@ -180,7 +180,7 @@ def find_victims(state, entry, usable):
     _collect(state, entry, usable)
     if s.n_candidates == 0:
         return False
-    n = _remove_until_it_fits(state, entry, usable)
+    n = _remove_until_fitting(state, entry, usable)
     if n < 0:
         return False
     # The last one made the job fit, so a second pass begins with it. Slurm makes one by default (reorder_count=1).
@@ -195,7 +195,7 @@ def find_victims(state, entry, usable):
             place -= 1
         state.candidates[place] = job
     s.n_candidates = n
-    n = _remove_until_it_fits(state, entry, usable)
+    n = _remove_until_fitting(state, entry, usable)
     s.n_candidates = 0
     for i in range(n):
         # As in Slurm, preempt no candidate that holds none of the chosen nodes.
@@ -213,7 +213,7 @@ def _suspend(state, job):
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
         state.suspended_cores[state.pairs[i].node] += state.pairs[i].cores
     s.n_suspended += 1
-    # The event of its end stays in the heap; with this `due_s`, `end_by_itself` ignores it.
+    # The event of its end stays in the heap; with this `due_s`, `end_on_date` ignores it.
     row.suspended_since_s, row.left_s, row.due_s = s.message_s, row.due_s - s.message_s, NEVER
     log_machine(state)
 
@@ -287,7 +287,7 @@ def _fits_again(state, job):
 
 
 @jit
-def _goes_on_first(state, one, other):
+def _resumes_before(state, one, other):
     """Tell whether a suspended job goes on before another one: the more important, then the one that waits longer."""
     importance, other_importance = _importance(state, one), _importance(state, other)
     if importance != other_importance:
@@ -306,7 +306,7 @@ def resume_jobs(state):
         if state.jobs[job].suspended_since_s < 0:
             continue
         place = s.n_candidates
-        while place > 0 and _goes_on_first(state, job, state.candidates[place - 1]):
+        while place > 0 and _resumes_before(state, job, state.candidates[place - 1]):
             state.candidates[place] = state.candidates[place - 1]
             place -= 1
         state.candidates[place] = job
@@ -317,7 +317,7 @@ def resume_jobs(state):
         if not _fits_again(state, job):
             continue
         lasted_s = s.message_s - row.suspended_since_s
-        forget_suspended(state, job)
+        end_suspension(state, job)
         take_cores(state, job)
         row.charged_s, row.due_s = s.message_s, s.message_s + row.left_s
         row.length_s = row.due_s - row.start_s

@@ -347,7 +347,7 @@ def _release(state, job):
     charge_at_end(state, job)
     hold_nodes(state, job, 1)
     if state.jobs[job].suspended_since_s >= 0:
-        forget_suspended(state, job)
+        end_suspension(state, job)
     else:
         free_cores(state, job)
     remove_running(state, job)
@@ -356,7 +356,7 @@ def _release(state, job):
 
 
 @jit
-def forget_suspended(state, job):
+def end_suspension(state, job):
     """Count a suspended job no longer, as it ends or goes on; add up for how long it was suspended."""
     s, row = state.scalars[0], state.jobs[job]
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
@@ -429,7 +429,7 @@ def end_job(state, job, job_state):
 
 
 @jit
-def end_by_itself(state, job):
+def end_on_date(state, job):
     """End a job at its date, if that is still its date."""
     row = state.jobs[job]
     # The heap of events cannot drop an end that preemption, a requeue or a cancellation has made obsolete.

@@ -24,7 +24,7 @@ _NOTHING = -1
 """The subject of news that are about no job."""
 
 
-class AskedSimulation:
+class StepwiseSimulation:
     """One simulation that stops whenever something has changed.
 
     Parameters
@@ -177,7 +177,7 @@ class AskedSimulation:
         nodes, counts = np.unique(np.searchsorted(first, cores, side="right") - 1, return_counts=True)
         row, reasons = self.state.jobs[job], []
         for entry in range(row["first_entry"], row["first_entry"] + row["n_entries"]):
-            why = self._why_not(job, entry, nodes, counts)
+            why = self._blocking_rule(job, entry, nodes, counts)
             if why is None:
                 chosen = self.state.selected[: len(nodes)]
                 chosen["node"], chosen["cores"] = nodes, counts
@@ -187,19 +187,19 @@ class AskedSimulation:
             reasons.append(why)
         raise self._error(job, "; ".join(dict.fromkeys(reasons)))
 
-    def _why_not(self, job: int, entry: int, nodes: NDArray[np.int64], counts: NDArray[np.int64]) -> str | None:
+    def _blocking_rule(self, job: int, entry: int, nodes: NDArray[np.int64], counts: NDArray[np.int64]) -> str | None:
         """Return the rule that keeps a job from starting on some cores of some nodes in a partition."""
         found, state, rules = self.decide(codes.LOOK, entry), self.state, self.world.rules
         if found == codes.IS_LIMITED:
-            asked = self.world.asked.jobs[job]
-            names = [f"QOS {rules.qos_names[asked['qos']]!r}"] if asked["qos"] >= 0 else []
-            names += [f"account {rules.account_names[asked['account']]!r}"] if asked["account"] >= 0 else []
+            requested = self.world.site_requests.jobs[job]
+            names = [f"QOS {rules.qos_names[requested['qos']]!r}"] if requested["qos"] >= 0 else []
+            names += [f"account {rules.account_names[requested['account']]!r}"] if requested["account"] >= 0 else []
             return f"the limits of its {' and '.join(names)} are reached"
         row, partition = state.jobs[job], int(state.entries["partition"][entry])
         limits = state.partitions[partition]
         where = f"partition {rules.partition_names[partition]!r}"
         for node, n in zip(nodes.tolist(), counts.tolist(), strict=True):
-            why = self._why_not_on(row, partition, node, n)
+            why = self._blocking_rule_on(row, partition, node, n)
             if why is not None:
                 return why
         is_whole = bool(row["is_exclusive"] or limits["is_exclusive"])
@@ -215,7 +215,7 @@ class AskedSimulation:
             return f"{where} gives a job at most {limits['max_nodes']} nodes; it was given {len(nodes)}"
         return None
 
-    def _why_not_on(self, row: np.void, partition: int, node: int, n: int) -> str | None:
+    def _blocking_rule_on(self, row: np.void, partition: int, node: int, n: int) -> str | None:
         """Return why a job cannot have ``n`` cores of a node; the usable nodes are those of `LOOK`."""
         state, rules = self.state, self.world.rules
         name = f"node {rules.node_names[node]!r}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, FloatArray, StateDict
-from hdrl.envs.own_objective import OwnObjective, OwnPay
+from hdrl.envs.own_objective import OwnObjective, OwnRewards
 from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, REPORTED, SHAPED, JobPickOptions
 from hdrl.settings.batch.identical_cores.state import LARGEST
 
@@ -19,7 +19,7 @@ RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str,
 """`envs.job_pick.JobPickVectorEnv.run_priorities`."""
 
 
-class PickPay:
+class PickRewards:
     """The results and the rewards of a batch that compiled code leaves to Python.
 
     ``unused``: names of the scalars of a pool that the objective does not need.
@@ -27,7 +27,7 @@ class PickPay:
 
     def __init__(self, options: JobPickOptions, n_rows: int) -> None:
         self._objective, self._reward, self._reference = options.objective, options.reward, options.reference
-        self._own = OwnPay(options.objective, n_rows) if isinstance(options.objective, OwnObjective) else None
+        self._own = OwnRewards(options.objective, n_rows) if isinstance(options.objective, OwnObjective) else None
         self._references: dict[Window, float] = {}
         self.unused = frozenset(LARGEST) - {options.objective.metric} if self._own is None else frozenset()
 
@@ -63,14 +63,14 @@ class PickPay:
         """Return the mask of the rows in which a user's own objective is to be paid now; ``None`` if there are none."""
         if self._own is None:
             return None
-        paid = chosen if self._reward == SHAPED else chosen & ended
-        return paid if paid.any() else None
+        rewarded = chosen if self._reward == SHAPED else chosen & ended
+        return rewarded if rewarded.any() else None
 
-    def pay_own(self, paid: BoolArray, values: FloatArray, rewards: FloatArray, returns: FloatArray) -> None:
+    def add_own_reward(self, rewarded: BoolArray, values: FloatArray, rewards: FloatArray, returns: FloatArray) -> None:
         """Pay a user's own objective."""
         if self._own is not None:
             columns = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
-            self._own.pay(np.flatnonzero(paid), columns, rewards, returns)
+            self._own.pay(np.flatnonzero(rewarded), columns, rewards, returns)
 
     def compare(
         self,

@@ -13,7 +13,7 @@ from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.site.joining import JoinedJobs
 from hdrl.site.records import Dump
-from hdrl.site.submitline import asks_of
+from hdrl.site.submitline import parse_requests
 
 NOT_THERE = "dependencies on jobs that the accounting does not have: they are fulfilled"
 NO_SINGLETON = "dependencies of the kind singleton without an earlier job of that name: they are fulfilled"
@@ -22,7 +22,7 @@ UNKNOWN_FEATURES = "jobs that ask for features that no node has, which they get 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LogRequests:
     """The columns of a log."""
 
     rows: list[dict[str, str]]  # cells by column of each job that asks for anything, see `site_rules.columns`
@@ -34,7 +34,7 @@ class Asked:
         return sum("think_s" in cells for cells in self.rows)
 
 
-def asked_of(
+def requests_of_log(
     dump: Dump,
     jobs: JoinedJobs,
     conf: SiteConf,
@@ -43,7 +43,7 @@ def asked_of(
     accounts: Sequence[str],
     *,
     by_dependencies: bool,
-) -> Asked:
+) -> LogRequests:
     """Return the requests of the jobs of a log to their site.
 
     Parameters
@@ -58,7 +58,7 @@ def asked_of(
         Whether jobs wait for others, for dates and throttles of arrays themselves; else the dates at which they could
         start stand for all of these.
     """
-    return _Asking(dump, jobs, conf, numbers, first_s, accounts).asked(by_dependencies=by_dependencies)
+    return _RequestBuilder(dump, jobs, conf, numbers, first_s, accounts).build(by_dependencies=by_dependencies)
 
 
 def _most_gpus(conf: SiteConf, partition: str) -> int:
@@ -82,7 +82,7 @@ def _group_number(number: str) -> str:
     return str(int(number) % 2**31)
 
 
-class _Asking:
+class _RequestBuilder:
     """Makes the cells of all jobs."""
 
     def __init__(
@@ -99,7 +99,7 @@ class _Asking:
         self._conf = conf
         self._first_s = first_s
         self._accounts = accounts
-        self._texts = [asks_of(text) for text in dump.names["asks"].texts()]
+        self._texts = [parse_requests(text) for text in dump.names["requests"].texts()]
         self._features = {word for one in conf.nodes for word in one.features}
         self._has_gpus = any(one.gpus for one in conf.nodes)
         self._gpus = [_most_gpus(conf, name) for name in dump.names["partition"].texts()] if self._has_gpus else []
@@ -107,10 +107,10 @@ class _Asking:
         self._tasks: dict[int, list[tuple[int, str]]] = {}
         self._het = _first_components(jobs.records)
 
-    def asked(self, *, by_dependencies: bool) -> Asked:
+    def build(self, *, by_dependencies: bool) -> LogRequests:
         """Return the cells of all jobs."""
         records = self._records
-        chosen = records["asks"] >= 0
+        chosen = records["requests"] >= 0
         if self._conf.accounts:
             chosen |= records["account"] >= 0
         if self._has_gpus:
@@ -120,27 +120,27 @@ class _Asking:
             chosen |= (records["task"] >= 0) | (records["after"] >= 0)
             self._note_tasks()
         rows = []
-        of_lines = [self._of_line(asks) for asks in self._texts]
+        of_lines = [self._of_line(requests) for requests in self._texts]
         known = {number for number, name in enumerate(self._accounts) if name in self._conf.accounts}
-        names = ("asks", "gpus", "nodes", "partition", "account")
+        names = ("requests", "gpus", "nodes", "partition", "account")
         numbers, gpus, nodes, partitions, accounts = (records[name].tolist() for name in names)
         for place in np.flatnonzero(chosen).tolist():
             number = numbers[place]
-            asks = self._texts[number] if number >= 0 else {}
-            asked, has_unknown = of_lines[number] if number >= 0 else ({}, False)
+            requests = self._texts[number] if number >= 0 else {}
+            named, has_unknown = of_lines[number] if number >= 0 else ({}, False)
             if has_unknown:
                 self._left_out[UNKNOWN_FEATURES] += 1
-            cells = {"job": self._numbers[place], **asked}
+            cells = {"job": self._numbers[place], **named}
             if self._has_gpus and gpus[place] > 0:
                 cells |= self._gpus_of(gpus[place], nodes[place], partitions[place])
             if accounts[place] in known:
                 cells["account"] = self._accounts[accounts[place]]
             cells |= self._het_group(place)
             if by_dependencies:
-                cells |= self._waiting(records[place], asks, cells["job"])
+                cells |= self._waiting(records[place], requests, cells["job"])
             if len(cells) > 1:
                 rows.append(cells)
-        return Asked(rows, self._left_out)
+        return LogRequests(rows, self._left_out)
 
     def _note_tasks(self) -> None:
         """Note the tasks of each array, and what the log calls them."""
@@ -150,16 +150,16 @@ class _Asking:
                 continue
             self._tasks.setdefault(job, []).append((task, number))
 
-    def _of_line(self, asks: dict[str, str]) -> tuple[dict[str, str], bool]:
+    def _of_line(self, requests: dict[str, str]) -> tuple[dict[str, str], bool]:
         """Return the requests in a command line, and whether it names features that the site lacks."""
-        cells: dict[str, str] = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
+        cells: dict[str, str] = {name: requests[name] for name in ("nodes", "exclusive", "nice") if name in requests}
         if cells.get("nice") == "0":
             del cells["nice"]
-        features = asks.get("features", "")
+        features = requests.get("features", "")
         is_known = not features or set(features.split(",")) <= self._features
         if features and is_known:
             cells["features"] = features
-        partitions = [one for one in asks.get("partitions", "").split(",") if one in self._conf.partitions]
+        partitions = [one for one in requests.get("partitions", "").split(",") if one in self._conf.partitions]
         if len(partitions) > 1:
             cells["partitions"] = ",".join(partitions)
         return cells, not is_known
@@ -177,15 +177,15 @@ class _Asking:
             return {}
         return {"gpus": str(on_each)}
 
-    def _waiting(self, record: np.void, asks: dict[str, str], number: str) -> dict[str, str]:
+    def _waiting(self, record: np.void, requests: dict[str, str], number: str) -> dict[str, str]:
         """Return the conditions that a job waits for: dates, other jobs, the throttle of its array."""
         cells: dict[str, str] = {}
-        if record["task"] >= 0 and "throttle" in asks:
+        if record["task"] >= 0 and "throttle" in requests:
             first = self._tasks[int(record["job"])][0][1]  # the number of the array itself may be secret
-            cells |= {"array": _group_number(first), "array_limit": asks["throttle"]}
-        if "hold" in asks or "begin" in asks:
+            cells |= {"array": _group_number(first), "array_limit": requests["throttle"]}
+        if "hold" in requests or "begin" in requests:
             cells["begin_s"] = repr(float(record["eligible_s"] - self._first_s))
-        text = asks.get("dependencies", "")
+        text = requests.get("dependencies", "")
         if not text and record["after"] >= 0:  # field 17 of a log in SWF
             text = f"afterany:{int(record['after'])}"
         dependencies = ",".join(self._dependencies(record, text, number))

@@ -16,7 +16,7 @@ from hdrl.settings.batch.site_rules.model import DependencyKind
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
 from hdrl.site.downtimes import with_downtimes
 from hdrl.site.machine import n_cores, scaled
-from hdrl.site.submitline import OPTIONS, ask_text, asks_of, options_of, read_submit_line
+from hdrl.site.submitline import OPTIONS, options_of, parse_requests, read_submit_line, requests_text
 from hdrl.site.values import Clock
 from hdrl.site.whatifpage import answer_text
 
@@ -82,9 +82,9 @@ def imported(folder: Path, *, by_dependencies: bool = False, **changes: object) 
         ("", {}),
     ],
 )
-def test_submit_lines(line: str, asks: dict[str, str]):
-    assert read_submit_line(line) == read_submit_line(options_of(line)) == (asks, [])
-    assert asks_of(ask_text(asks)) == asks
+def test_submit_lines(line: str, requests: dict[str, str]):
+    assert read_submit_line(line) == read_submit_line(options_of(line)) == (requests, [])
+    assert parse_requests(requests_text(requests)) == requests
 
 
 @pytest.mark.parametrize(
