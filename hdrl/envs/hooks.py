@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, TypeAlias
 
@@ -110,6 +111,12 @@ class Hooks:
         """
         del machine, load
         return None
+
+    @classmethod
+    def refuses(cls, machine: Any, load: Any) -> str | None:
+        """Return `unsupported_reason`, which had this name in 0.1."""
+        warnings.warn(f"{cls.__name__}.refuses is now unsupported_reason", DeprecationWarning, stacklevel=2)
+        return cls.unsupported_reason(machine, load)
 
     mask_names: ClassVar[tuple[str, ...]] = (ACTION_MASK,)
     """Names of the masks in the info."""

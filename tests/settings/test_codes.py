@@ -293,7 +293,7 @@ def request_to(served: Served[Any], example: Callable[[], Any]) -> Callable[[int
     """Return what asks a batch for a request."""
 
     def ask(code: int) -> None:
-        served.ask(Borrowed(example()), code, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
+        served.call(Borrowed(example()), code, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
 
     return ask
 

@@ -160,25 +160,25 @@ def test_contradictions_are_refused(system: DecisionSystem, text: str, problem: 
 
 
 def test_the_beginning_must_fit(system: DecisionSystem, world: World) -> None:
-    def unsupported_reason(text: str) -> str:
+    def refuses(text: str) -> str:
         with pytest.raises(BatsimError) as caught:
             DecisionSystem(world.platform, world.workload).receive(text)
         return str(caught.value)
 
     kind, data = begins(system)
     machines = data["compute_resources"]
-    assert "expected first and alone" in unsupported_reason(message(0.0, NO_MORE))
-    assert "expected first and alone" in unsupported_reason(message(0.0, (kind, data), NO_MORE))
-    assert "3 machines, but platform 'learning' has 4" in unsupported_reason(
+    assert "expected first and alone" in refuses(message(0.0, NO_MORE))
+    assert "expected first and alone" in refuses(message(0.0, (kind, data), NO_MORE))
+    assert "3 machines, but platform 'learning' has 4" in refuses(
         message(0.0, (kind, data | {"compute_resources": machines[:3]}))
     )
     swapped = [machines[0], machines[2] | {"id": 1}, machines[1] | {"id": 2}, machines[3]]
-    assert "machine 1 is" in unsupported_reason(message(0.0, (kind, data | {"compute_resources": swapped})))
-    assert "workloads w0, w1, expected w0" in unsupported_reason(
+    assert "machine 1 is" in refuses(message(0.0, (kind, data | {"compute_resources": swapped})))
+    assert "workloads w0, w1, expected w0" in refuses(
         message(0.0, (kind, data | {"workloads": {"w0": "", "w1": ""}}))
     )
-    assert "Redis" in unsupported_reason(message(0.0, (kind, data | {"config": {"redis-enabled": True}})))
-    assert "has no 'config'" in unsupported_reason(
+    assert "Redis" in refuses(message(0.0, (kind, data | {"config": {"redis-enabled": True}})))
+    assert "has no 'config'" in refuses(
         message(0.0, (kind, {"compute_resources": machines, "workloads": {"w0": ""}}))
     )
     system.receive(message(0.0, (kind, data)))

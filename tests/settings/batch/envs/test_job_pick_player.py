@@ -151,6 +151,8 @@ def test_first_come_first_served_is_the_policy_on_unequal_cores(backfilling: str
 def test_what_is_not_simulated_exactly_is_told() -> None:
     identical, plain = jobs_without_coincidences(20)
     assert JobPickVectorEnv.unsupported_reason(identical, plain) is None
+    with pytest.warns(DeprecationWarning, match=r"^JobPickVectorEnv\.refuses is now unsupported_reason$"):
+        assert JobPickVectorEnv.refuses(identical, plain) is None
     platform, workload = memory_world()
     assert "may run short of memory" in (JobPickVectorEnv.unsupported_reason(platform, workload) or "")
     gaia = hdrl.read_platform("gaia")
