@@ -245,8 +245,8 @@ def test_it_learns_from_jobs_that_end(slurm: FakeSlurm, tmp_path: Path):
     daemon.look(NOW_S)
     daemon.look(NOW_S + 10)
     groups = read_groups(folder / "groups.tsv")
-    assert groups.everybody["n_ended"] == 2
-    assert groups.everybody["log_ratio"] / groups.everybody["n"] == pytest.approx(np.log(0.01))
+    assert groups.all_jobs["n_ended"] == 2
+    assert groups.all_jobs["log_ratio"] / groups.all_jobs["n"] == pytest.approx(np.log(0.01))
     assert (folder / "groups.tsv").read_text().startswith("hdrl-groups-1\t2\n")
     by_hand = KeyedGroups()
     by_hand.learn("ann", 3600.0, 1, 36.0)

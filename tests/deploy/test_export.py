@@ -67,7 +67,7 @@ def test_an_administrator_finds_all_that_is_needed(sites: Path, tmp_path: Path):
     assert f'deploy run "{out}"' in (out / "hdrl-deploy.service").read_text()
     # All that ended has been learned from, as the import kept it.
     n_jobs = json.loads((sites / "large" / "import.json").read_text())["jobs"]["kept"]
-    assert read_groups(out / "groups.tsv").everybody["n_ended"] == n_jobs
+    assert read_groups(out / "groups.tsv").all_jobs["n_ended"] == n_jobs
     lua = shutil.which("lua5.4")
     if lua is not None:
         words = [lua, "-e", "slurm = {SUCCESS = 0}", "-e", f"dofile({json.dumps(str(out / 'job_submit.lua'))})"]

@@ -41,7 +41,7 @@ def test_what_slurm_reads(tmp_path: Path) -> None:
     # Of the 60 jobs those count that had ended when the first of the window came.
     ended_s = log.rows["submit_s"] + log.rows["run_s"]
     n_ended = int(np.count_nonzero(ended_s < log.rows["submit_s"][40]))
-    assert 0 < read_groups(tmp_path / "deploy" / "groups.tsv").everybody["n_ended"] == n_ended
+    assert 0 < read_groups(tmp_path / "deploy" / "groups.tsv").all_jobs["n_ended"] == n_ended
 
 
 def test_without_the_lua_the_daemon_is_alone(tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (order_codes.COMMITMENTS, setting_of_pool("commitment")),
     (order_codes.OBJECTIVES, setting_of_pool("objective")),
     (order_codes.COLUMNS, lambda code: value_in_order(first_of(smallest_state()), 2, code)),
-    (play_entries.REQUESTS, lambda code: play_entries._ask(Borrowed(small_play()), code)),
+    (play_entries.REQUESTS, lambda code: play_entries._run_request(Borrowed(small_play()), code)),
     (order_entries.REQUESTS, request_to(order_entries.SERVED, smallest_state)),
     (dissertation.ORDERS, order_of_nodes),
     (dissertation.SCORES, setting_of_nodes(dissertation.SCORE)),

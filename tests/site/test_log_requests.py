@@ -66,7 +66,7 @@ def imported(folder: Path, *, by_dependencies: bool = False, **changes: object) 
 
 
 @pytest.mark.parametrize(
-    ("line", "asks"),
+    ("line", "requests"),
     [
         ("sbatch j.sh", {}),
         ("sbatch -N2-4 -C gpu j.sh", {"nodes": "2", "features": "gpu"}),
