@@ -71,8 +71,8 @@ het job; ``het`` a number that the components of one het job share, which `joini
 that row in the accounting; ``n_tasks`` number of waiting tasks of an array in the row. Dates are seconds since 1970 in
 UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`; ``requests`` is
 the text of `submitline.requests_text` for the requests in its submit line; ``submit_line`` the program of that line,
-see `submitline.program_of`. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` the seconds from the
-end of that one to its submission (field 18 of a log in SWF; NaN where accounting has no such field). NaN and -1:
+see `submitline.program_of`. ``after`` and ``after_task`` are the job that it waited for, ``think_s`` the seconds from
+the end of that one to its submission (field 18 of a log in SWF; NaN where accounting has no such field). NaN and -1:
 unknown.
 """
 

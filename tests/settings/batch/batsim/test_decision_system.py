@@ -174,13 +174,9 @@ def test_the_beginning_must_fit(system: DecisionSystem, world: World) -> None:
     )
     swapped = [machines[0], machines[2] | {"id": 1}, machines[1] | {"id": 2}, machines[3]]
     assert "machine 1 is" in refuses(message(0.0, (kind, data | {"compute_resources": swapped})))
-    assert "workloads w0, w1, expected w0" in refuses(
-        message(0.0, (kind, data | {"workloads": {"w0": "", "w1": ""}}))
-    )
+    assert "workloads w0, w1, expected w0" in refuses(message(0.0, (kind, data | {"workloads": {"w0": "", "w1": ""}})))
     assert "Redis" in refuses(message(0.0, (kind, data | {"config": {"redis-enabled": True}})))
-    assert "has no 'config'" in refuses(
-        message(0.0, (kind, {"compute_resources": machines, "workloads": {"w0": ""}}))
-    )
+    assert "has no 'config'" in refuses(message(0.0, (kind, {"compute_resources": machines, "workloads": {"w0": ""}})))
     system.receive(message(0.0, (kind, data)))
     with pytest.raises(BatsimError, match="before the last one was answered"):
         system.receive(message(1.0, NO_MORE))
