@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.trust import trust_option
 
@@ -30,7 +30,7 @@ MOST_COLUMNS = 7
 @click.argument("name", required=False)
 @click.option("--list", "is_listing", is_flag=True, help="List the experiments, what they claim, and missing traces.")
 @click.option("--null", "is_null", is_flag=True, help="Run nothing: which effects would be found without any?")
-@click.option("--all", "is_all", is_flag=True, help="With --null: all experiments that come with hdrl.")
+@click.option("--all", "is_all", is_flag=True, help="All experiments that come with hdrl and whose traces are at hand.")
 @click.option("--record", "is_recording", is_flag=True, help="Write a new reference.csv of your own experiment.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<NAME>."
@@ -61,17 +61,23 @@ def reproduce(
     """Run the experiment NAME (or a folder with experiment.json) again.
 
     The exit code is 0 if all claims hold; otherwise it is 1, with a table of the differences. With --null nothing
-    runs: the baseline replaces every claimed policy, and the exit code is 0 if every effect fails.
+    runs: the baseline replaces every claimed policy, and the exit code is 0 if every effect fails. With --all, long
+    experiments come last, and each prints one line.
     """
     if is_listing:
         _list(traces)
         return
     from hdrl.experiment.reproduce.recipe import read_experiment, shipped_experiments
 
-    if is_all and not is_null:
-        raise OptionsError("--all goes with --null only")
+    message = None if quiet else lambda text: click.echo(text, err=True)
     if is_all:
-        _null([read_experiment(one) for one in shipped_experiments()])
+        if name is not None or is_recording:
+            raise OptionsError("--all runs every shipped experiment; leave out NAME and --record")
+        shipped = [read_experiment(one) for one in shipped_experiments()]
+        if is_null:
+            _null(shipped)
+        else:
+            _reproduce_all(shipped, out or _default_folder("all"), traces, n_workers, message)
         return
     if name is None:
         raise OptionsError("no experiment named; hdrl reproduce --list names them")
@@ -89,7 +95,7 @@ def reproduce(
         out=out if out is not None else _default_folder(experiment.name),
         traces=traces,
         n_workers=n_workers,
-        message=None if quiet else lambda text: click.echo(text, err=True),
+        message=message,
         trust=trust,
     )
     if not quiet:
@@ -103,19 +109,69 @@ def reproduce(
 
 def _answer(name: str, result: Reproduced) -> None:
     """Say whether all is as claimed, and end with 1 if not."""
-    from hdrl.experiment.reproduce.claims import count_words, counts
-
     if not result.claims:
         click.echo(f"{name}: nothing is claimed; {len(result.results)} numbers are in {result.folder / 'results.csv'}")
         return
-    n_claimed = sum(counts(result.claims).values())
     if not result.is_same:
         _show_differences(result)
-        click.echo(f"{name}: {len(result.differences):,} of {n_claimed:,} claims do not hold")
+        click.echo(f"{name}: {_differ_words(result)}")
         raise click.exceptions.Exit(1)
     n_more = len(result.results.keys() - {one.place for one in result.claims})
     more = f"; {n_more} more numbers are in results.csv" if n_more else ""
-    click.echo(f"{name}: all {n_claimed:,} claims hold: {count_words(result.claims)}{more}")
+    click.echo(f"{name}: {_hold_words(result)}{more}")
+
+
+def _n_claimed(result: Reproduced) -> int:
+    from hdrl.experiment.reproduce.claims import counts
+
+    return sum(counts(result.claims).values())
+
+
+def _differ_words(result: Reproduced) -> str:
+    return f"{len(result.differences):,} of {_n_claimed(result):,} claims do not hold"
+
+
+def _hold_words(result: Reproduced) -> str:
+    from hdrl.experiment.reproduce.claims import count_words
+
+    return f"all {_n_claimed(result):,} claims hold: {count_words(result.claims)}"
+
+
+def _reproduce_all(
+    experiments: Sequence[Experiment],
+    out: Path,
+    traces: Sequence[Path],
+    n_workers: int | None,
+    message: Callable[[str], None] | None,
+) -> None:
+    """Run all experiments whose traces are at hand, quick ones first; end with 1 if one does not hold."""
+    from hdrl.experiment.reproduce.recipe import missing_traces, trace_folders
+    from hdrl.experiment.reproduce.reproduce import reproduce as run
+
+    folders = trace_folders(traces)
+    left_out = [one for one in experiments if missing_traces(one, folders)]
+    for one in left_out:
+        click.echo(f"{one.name}: left out, needs {_first_of(missing_traces(one, folders))}")
+    chosen = sorted((one for one in experiments if one not in left_out), key=lambda one: one.recipe.is_long)
+    failed = []
+    for number, one in enumerate(chosen, start=1):
+        if message is not None:
+            message(f"{number} of {len(chosen)}: {one.name}")
+        try:
+            result = run(one, out=out / one.name, traces=traces, n_workers=n_workers, message=message)
+        except HdrlError as error:
+            click.echo(f"{one.name}: did not run: {error}")
+            failed.append(one.name)
+            continue
+        words = _hold_words(result) if result.is_same else _differ_words(result)
+        click.echo(f"{one.name}: {words}")
+        if not result.is_same:
+            failed.append(one.name)
+    click.echo(
+        f"{len(chosen) - len(failed)} of {len(chosen)} experiments hold, {len(left_out)} left out; results in {out}"
+    )
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def _record(experiment: Experiment, before: Reproduced, after: Reproduced) -> None:

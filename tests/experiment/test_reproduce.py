@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import hdrl.experiment.reproduce.recipe as recipe_module
 import hdrl.experiment.reproduce.reproduce as module
 from hdrl.base.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
 from hdrl.experiment.reproduce.claims import Claim, as_findings, claim_of, differences, null_test
@@ -619,7 +621,35 @@ def test_the_null_of_all_experiments():
     code, output = run("--null", "--all")
     assert code == 0
     assert output.splitlines()[-1].startswith(f"{len(EXPERIMENTS)} experiments: without any effect all ")
-    assert run("--all")[0] == 2
+
+
+def test_all_shipped_experiments_run_where_their_traces_are(
+    of_options: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv(TRACES_VARIABLE, raising=False)
+    wrong = tmp_path / "wrong"
+    shutil.copytree(of_options, wrong)
+    (wrong / "reference.csv").write_text("row,column,value\nsmall,makespan_s,35\n")
+    shipped = {"wrong": wrong, of_options.name: of_options, "kth-easy": shipped_experiments()["kth-easy"]}
+    monkeypatch.setattr(recipe_module, "shipped_experiments", lambda: shipped)
+    code, output = run("--all", "--out", str(tmp_path / "out"), "--quiet")
+    assert (code, output.splitlines()) == (
+        1,
+        [
+            "kth-easy: left out, needs KTH-SP2-1996-2.1-cln.swf.gz",
+            "wrong: 1 of 1 claims do not hold",
+            f"{of_options.name}: all 2 claims hold: 2 values (2 recorded by hdrl)",
+            f"1 of 2 experiments hold, 1 left out; results in {tmp_path / 'out'}",
+        ],
+    )
+    (wrong / "reference.csv").write_text("row,column,value\nsmall,makespan_s,36\n")
+    code, output = run("--all", "--out", str(tmp_path / "out"), "--quiet")
+    assert (code, "2 of 2 experiments hold" in output) == (0, True)
+    for words in (["kth-easy"], ["--record"]):
+        assert run("--all", *words) == (
+            2,
+            "cli: error: --all runs every shipped experiment; leave out NAME and --record\n",
+        )
 
 
 def test_the_command_on_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
