@@ -454,7 +454,7 @@ class Oracle:
     def _importance(self, job: Job) -> int:
         if self.rules.preemption.by == PreemptBy.PARTITION:
             return int(self.rules.partitions[job.partition]["tier"])
-        return int(self.rules.qos[job.asked["qos"]]["priority"])
+        return int(self.rules.qos[job.asked["qos"]]["priority"]) if job.asked["qos"] >= 0 else -1
 
     def _may_preempt(self, job: Job, partition: int, other: Job) -> bool:
         """Tell whether a job may take the nodes of another one, which has not started at this very date."""
