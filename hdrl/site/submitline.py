@@ -48,7 +48,7 @@ _BEGIN = re.compile(
 """The command and its options with their values, up to the script."""
 
 _ASKS = re.compile(
-    r"(?<=\s)(?:-[NCpdbaH]\S*|--(?:nodes|constraint|partition|nice|dependency|begin|array|hold|exclusive)(?:=\S*)?(?!\S))"
+    r"-(?<=\s-)(?:[NCpdbaH]\S*|-(?:nodes|constraint|partition|nice|dependency|begin|array|hold|exclusive)(?:=\S*)?(?!\S))"
     r"(?:\s+[^-\s]\S*)?"
 )
 

@@ -70,7 +70,7 @@ STATES = {
 
 STEPS, BROKEN, NO_ID = "steps of jobs", "rows with more or fewer fields than columns", "rows without a job id"
 
-_CHUNK_CHARACTERS = 2**23
+_CHUNK_CHARACTERS = 2**20
 _OF_SPREADSHEETS, _OF_UNQUOTED, _IN_LAST = ",;\t", "\0", "\1"
 """Delimiters of tables whose fields may be quoted; what stands for them then, and in the last field of a row."""
 _ID_DTYPE = np.dtype([("job", np.int64), ("task", np.int64), ("component", np.int32), ("n_tasks", np.int32)])
@@ -90,7 +90,7 @@ def _requests_in(line: str) -> tuple[str, tuple[int, int] | None, list[str]]:
 def _ids(texts: list[str]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Return the ids in texts such as ``7``, ``7_3``, ``7_[4-9%2]`` or ``7+1``, and which texts are ids."""
     ids = np.full(len(texts), np.array((UNKNOWN, UNKNOWN, UNKNOWN, 1), dtype=_ID_DTYPE))
-    is_id = np.fromiter((text.isdecimal() and len(text) < 16 for text in texts), np.bool_, len(texts))
+    is_id = _are_numbers(texts)
     ids["job"][is_id] = np.fromiter(map(int, itertools.compress(texts, is_id)), np.int64)
     for place in np.flatnonzero(~is_id).tolist():
         found = _ID.fullmatch(texts[place])
@@ -99,6 +99,14 @@ def _ids(texts: list[str]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
             ids[place] = (int(found[1]), int(found[2] or UNKNOWN), int(found[4] or UNKNOWN), n_tasks)
             is_id[place] = True
     return ids, is_id
+
+
+def _are_numbers(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which texts are whole numbers that 64 bits hold."""
+    n_characters = list(map(len, texts))
+    if min(n_characters, default=0) > 0 and max(n_characters) < 16 and "".join(texts).isdecimal():
+        return np.ones(len(texts), dtype=np.bool_)
+    return np.array([text.isdecimal() and len(text) < 16 for text in texts], dtype=np.bool_)
 
 
 def is_sacct(first_line: str) -> bool:
@@ -194,12 +202,12 @@ class _Table:
         self._n_rows += len(lines)
         if delimiter in _OF_SPREADSHEETS and any('"' in line for line in lines):
             lines, delimiter = self._unquoted(lines, delimiter), _OF_UNQUOTED
-        has_more = any(line.count(delimiter) != self._n_columns - 1 for line in lines)
+        has_more = {line.count(delimiter) for line in lines} - {self._n_columns - 1}
         if has_more:
             lines = [whole for line in lines if (whole := self._whole(line, delimiter)) is not None]
         id_column = self._positions.get("JobID", self._positions.get("JobIDRaw", 0))
         fields = delimiter.join(lines).split(delimiter)
-        if any("." in text for text in fields[id_column :: self._n_columns]):
+        if "." in "".join(fields[id_column :: self._n_columns]):
             jobs = [line for line in lines if "." not in line.split(delimiter, id_column + 1)[id_column]]
             self._count(STEPS, len(lines) - len(jobs))
             lines, fields = jobs, delimiter.join(jobs).split(delimiter)
@@ -268,7 +276,7 @@ class _Table:
 
     def _job_numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of jobs: each is there once, so that none is worth remembering."""
-        if all(text.isdecimal() and len(text) < 16 for text in texts):
+        if np.all(_are_numbers(texts)):
             return np.fromiter(map(int, texts), np.int64, len(texts))
         return integers(self._numbers("JobIDRaw", float_of, texts))
 

@@ -279,7 +279,8 @@ def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRu
     sizes["n_dates"] = (
         3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(site_requests.dependencies)) + margin
     )
-    sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
+    sizes["n_pair_log"] = 2 * n_jobs + margin
+    sizes["n_core_log"] = int(jobs["cores"].sum()) + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
     scalars["predictor"], scalars["index_form"] = rule.predictor, rule.index_form
@@ -703,11 +704,10 @@ def _records(state: SiteState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     records["run_s"] = np.where(has_ended, np.maximum(jobs["length_s"], 1e-5), -1.0)
     records["n_cores"] = jobs["n_cores"]
     records["first_core"] = np.cumsum(jobs["n_cores"]) - jobs["n_cores"]
-    n_cores = int(jobs["n_cores"].sum())
-    owner = np.repeat(np.arange(len(jobs)), jobs["n_cores"])
-    place = np.arange(n_cores) - records["first_core"][owner] + jobs["first_core"][owner]
-    cores = state.allocated[place]
-    return records, cores[np.lexsort((cores, owner))]
+    # The log holds cores in the order of starts, ascending within each job.
+    starts = zip(jobs["first_core"].tolist(), jobs["n_cores"].tolist(), strict=True)
+    cores = [state.allocated[first : first + n] for first, n in starts]
+    return records, np.concatenate(cores) if cores else np.zeros(0, np.int32)
 
 
 def _site_records(state: SiteState) -> NDArray[np.void]:

@@ -461,7 +461,7 @@ class Oracle:
     def _importance(self, job: Job) -> int:
         if self.rules.preemption.by == PreemptBy.PARTITION:
             return int(self.rules.partitions[job.partition]["tier"])
-        return int(self.rules.qos[job.site_requests["qos"]]["priority"])
+        return int(self.rules.qos[job.site_requests["qos"]]["priority"]) if job.site_requests["qos"] >= 0 else -1
 
     def _may_preempt(self, job: Job, partition: int, other: Job) -> bool:
         """Tell whether a job may take the nodes of another one, which has not started at this very date."""

@@ -10,8 +10,9 @@ import pytest
 from hdrl.base.errors import SimulationError
 from hdrl.batch import Platform
 from hdrl.settings.batch.simulation.trace import JobState, Trace
+from hdrl.settings.batch.site_rules import simulator
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
-from hdrl.settings.batch.site_rules.model import QOS_DTYPE, UNLIMITED, PreemptBy, Preemption, PreemptMode
+from hdrl.settings.batch.site_rules.model import QOS_DTYPE, UNLIMITED, PreemptBy, Preemption, PreemptMode, SiteRules
 from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
 from hdrl.settings.batch.site_rules.simulator import check_rules
 from tests.settings.batch.site_rules.worlds import machine, play, rules_with, starts, workload
@@ -137,9 +138,9 @@ QOS = (
 )
 
 
-def by_qos(**preemption: Any) -> Platform:
+def by_qos(*nodes: Nodes, **preemption: Any) -> Platform:
     return rules_with(
-        machine(),
+        machine(*nodes),
         qos=qos(*QOS),
         qos_names=("scavenger", "normal", "urgent"),
         preemption=Preemption(by=PreemptBy.QOS, **preemption),
@@ -155,6 +156,24 @@ def test_qos_preempt_those_that_they_list():
     trace = traced(by_qos(exempt_s=1000.0), *jobs)
     assert trace.records["start_s"].tolist() == [0, 0, 60]
     assert trace.records["state"][0] == JobState.COMPLETED_KILLED
+
+
+def test_components_without_a_qos_go_on_after_the_others(monkeypatch: pytest.MonkeyPatch):
+    def limits_behind_a_row(rules: SiteRules) -> dict[str, np.ndarray]:
+        """Return the limits, QOS behind a row of high priority that belongs to none: where number -1 would stand."""
+        found = given(rules)
+        rows = np.concatenate([found["qos"][:1], found["qos"]])
+        rows["priority"][0] = 99
+        return {**found, "qos": rows[1:]}
+
+    given = simulator._limits
+    monkeypatch.setattr(simulator, "_limits", limits_behind_a_row)
+    rows = ({"preempt_mode": PreemptMode.SUSPEND, "priority": 1}, *QOS[1:])
+    site = rules_with(by_qos(Nodes("n[1-3]", 3, 1)), qos=qos(*rows))
+    jobs = ({"run": 100, "cores": 2, "het_group": 0}, {"run": 100, "qos": 0, "het_group": 0})
+    trace = traced(site, *jobs, {"at": 30, "run": 50, "qos": 2}, policy="fcfs+easy")
+    at_80_s = trace.machine_states[trace.machine_states["time_s"] == 80]
+    assert at_80_s["computing"].tolist() == [0, 1, 3]
 
 
 def test_without_a_preempt_type_nothing_is_preempted():

@@ -169,6 +169,13 @@ def test_nodes_are_chosen_as_by_cons_tres(jobs: list[dict[str, float]], expected
     assert nodes_of(machine(Nodes("n[1-4]", 4, 8)), workload(*jobs), "fcfs") == expected
 
 
+def test_traces_hold_cores_ascending_whatever_set_of_nodes_is_taken_first():
+    # The last job takes the third to fifth node, the largest set, before the first one.
+    jobs = workload({"run": 10}, {"run": 100}, {"at": 20, "cores": 4})
+    trace = play(machine(Nodes("n[1-5]", 5, 1)), jobs, "slurm").trace
+    assert [trace.cores_of(job).tolist() for job in range(3)] == [[0], [1], [0, 2, 3, 4]]
+
+
 def test_light_nodes_and_features_come_first():
     site = machine(Nodes("a", 1, 2, weight=9, features=("big",)), Nodes("b", 1, 2, weight=1))
     jobs = workload({"cores": 1}, {"cores": 1, "features": 1}, {"cores": 2})

@@ -395,16 +395,24 @@ def release_later(state, job, pair):
 
 @jit
 def note_allocation(state, job):
-    """Write the selected nodes of a job and the lowest free cores of each into the logs."""
+    """Write the selected nodes of a job, ascending, and the lowest free cores of each into the logs."""
     s, row = state.scalars[0], state.jobs[job]
     row.first_pair, row.n_pairs = s.n_pairs, s.n_selected
     row.first_core, row.n_cores = s.n_allocated, 0
+    # Traces hold cores ascending: here few nodes need order, in a trace millions of cores would.
+    state.tried[:] = _NONE
     for i in range(s.n_selected):
         one = state.selected[i]
-        state.pairs[s.n_pairs].node = one.node
-        state.pairs[s.n_pairs].cores = one.cores
-        s.n_pairs += 1
-        row.n_cores += one.cores
+        put_node(state.tried, one.node)
+        state.offered[one.node] = one.cores
+    for word in range(state.settings[0].n_words):
+        bits = state.tried[word]
+        while bits != _NONE:
+            node = number(word, bits)
+            bits = without_lowest(bits)
+            state.pairs[s.n_pairs].node, state.pairs[s.n_pairs].cores = node, state.offered[node]
+            s.n_pairs += 1
+            row.n_cores += state.offered[node]
     s.n_allocated += row.n_cores
     take_cores(state, job)
 

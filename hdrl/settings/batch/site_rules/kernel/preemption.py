@@ -76,7 +76,8 @@ def _importance(state, job):
     row = state.jobs[job]
     if state.settings[0].preempt_by == codes.BY_PARTITION:
         return np.int64(state.partitions[state.entries[row.entry].partition].tier)
-    return np.int64(state.qos[row.qos].priority)
+    # A component without a QOS is suspended with its het job.
+    return np.int64(state.qos[row.qos].priority) if row.qos >= 0 else np.int64(-1)
 
 
 @jit
