@@ -58,6 +58,48 @@ def test_cycles_follow_at_the_interval_while_jobs_wait():
     assert starts(machine(), jobs, "slurm")[2:] == [120, 180]
 
 
+def test_ends_of_jobs_within_one_window_are_one_when_slurm_looks_for_a_date():
+    jobs = workload(
+        {"run": 600},
+        {"run": 1320},
+        {"run": 1440},
+        {"at": 1, "cores": 3},
+        {"at": 2, "run": 6000},
+    )
+    # All windows begin at 630 s. The first, of 30 s, grows to 960 s to hold the end at 1,320 s, and holds 1,440 s, too.
+    # So the cycle at 30 s plans the fourth job for 1,440 s, on the nodes that are in use, and leaves n4 to the fifth.
+    assert starts(machine(Nodes("n[1-4]", 4, 1)), jobs, "slurm") == [0, 0, 0, 1440, 30]
+
+
+def test_plans_are_rounded_down_to_the_resolution_at_both_ends():
+    site = machine(Nodes("a[1-2]", 2, 1, features=("x",)), Nodes("b1", 1, 1))
+    jobs = workload(
+        {"at": 10, "run": 120},
+        {"at": 10, "run": 120},
+        {"at": 11, "cores": 2, "features": 1},
+        {"at": 12, "cores": 3, "run": 600},
+        {"at": 13, "run": 180},
+    )
+    # The cycle at 40 s plans the third job from 130 s to 190 s, and keeps its nodes from 120 s to 180 s. So it plans
+    # the fourth one for 180 s, and the last one would be in its way, which could have ended at 220 s.
+    assert starts(site, jobs, "slurm") == [10, 10, 130, 190, 790]
+
+
+def test_jobs_beyond_their_limit_are_expected_to_run_as_long_again_without_a_limit_of_over_time():
+    jobs = workload({"run": 200, "limit": 60}, {"at": 70, "cores": 2}, {"at": 71})
+    # The cycle at 100 s plans the second job for 160 s, so that the third one cannot start on the other node.
+    assert starts(machine(over_time_limit_s=np.inf), jobs, "slurm") == [0, 200, 260]
+
+
+def test_slurm_plans_jobs_across_reservations_that_begin_after_their_first_possible_end():
+    window = np.array([(660.0, 1260.0)], RESERVATION_DTYPE)
+    site = machine(reservations=window, reservation_nodes=np.array([[True, False]]))
+    jobs = workload({"run": 600}, {"at": 1, "cores": 2, "run": 120}, {"at": 2, "run": 780})
+    # A start of the second job now would end before the reservation, so it is planned for 600 s, although it cannot
+    # start then. Until 600 s, the third job would delay it.
+    assert starts(site, jobs, "slurm") == [0, 1380, 600]
+
+
 def test_easy_protects_the_first_job_and_conservative_backfilling_all():
     jobs = workload(
         {"cores": 2, "run": 100},
@@ -103,6 +145,30 @@ def test_jobs_that_are_shut_out_stop_no_partition():
     )
     # The third job needs n2, which the second one keeps: it is no reason to keep the fourth one from n3.
     assert starts(site, jobs, "slurm")[3] == 3
+
+
+@pytest.mark.parametrize(("asked", "expected"), [({}, 600), ({"nodes": 3}, 6120)])
+def test_jobs_that_meet_whole_nodes_or_need_more_nodes_than_are_left_stop_their_partition(
+    asked: dict[str, int], expected: float
+):
+    partitions = {"main": Partition(nodes="n[1-2]", is_default=True, priority=9), "wide": Partition(nodes="n[2-4]")}
+    site = machine(
+        Nodes("n[1-4]", 4, 1),
+        partitions=partitions,
+        weights=PriorityWeights(partition=100),
+        scheduler=SchedulerParameters(bf_interval_s=1e6),
+    )
+    jobs = workload(
+        {"run": 6000, "partitions": 1},
+        {"run": 5, "partitions": 2},
+        {"run": 600, "partitions": 2, "is_exclusive": 1},
+        {"at": 6, "cores": 2, "partitions": 1},
+        {"at": 7, "cores": 3, "partitions": 2, **asked},
+        {"at": 8, "partitions": 2},
+    )
+    # The fourth job keeps n1 and n2, so that the fifth one is shut out. But until 600 s n3 is another job's as a whole,
+    # and three nodes are more than two.
+    assert starts(site, jobs, "slurm")[5] == expected
 
 
 def test_higher_tiers_are_served_first():

@@ -85,7 +85,7 @@ def _compare(state, one, other):
     for level in range(state.paths.shape[1]):
         a, b = state.paths[one, level], state.paths[other, level]
         if a < 0 or b < 0:
-            return (b >= 0) - (a >= 0) if a != b else 0  # a user comes before what is below an account
+            return int(b >= 0) - int(a >= 0) if a != b else 0  # a user comes before what is below an account
         if a != b:
             share, other_share = _share_of(state, a), _share_of(state, b)
             if share != other_share:
