@@ -287,6 +287,12 @@ def test_arrays_run_so_many_tasks_at_a_time():
     assert starts(machine(Nodes("n1", 1, 8)), jobs, "fcfs") == [0, 0, 60, 60, 120, 1]
 
 
+@pytest.mark.parametrize("policy", ["slurm", "fcfs"])
+def test_a_job_that_is_cancelled_when_it_comes_never_starts(policy: str):
+    jobs = workload({"at": 5, "cancelled_s": 5.0}, {"at": 5}, after=((1, 0, DependencyKind.AFTER_ANY, 0.0),))
+    assert starts(machine(), jobs, policy) == [-1, 5]
+
+
 def test_users_cancel_jobs_that_wait_and_jobs_that_run():
     jobs = workload(
         {"run": 100, "cancelled_s": 40.0}, {"at": 1, "cores": 2, "cancelled_s": 20.0}, {"at": 2, "cores": 2}
@@ -358,7 +364,7 @@ def test_limits_of_a_qos_count(limits: dict[str, int], expected: list[float]):
 
 def accounts(*rows: tuple[int, int], **limits: int) -> np.ndarray:
     found = np.zeros(len(rows), ACCOUNT_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
         found[name] = UNLIMITED
     for account, (parent, shares) in enumerate(rows):
         found["parent"][account], found["shares"][account] = parent, shares
@@ -371,6 +377,12 @@ def test_limits_of_an_account_hold_for_those_below_it():
     site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), group_cores=2), account_names=("all", "part"))
     jobs = workload({"account": 1, "user": 1}, {"account": 0, "user": 2}, {"account": 1, "user": 3}, {"user": 4})
     assert starts(site, jobs, "slurm") == [0, 0, 60, 0]
+
+
+def test_an_account_limits_the_cores_of_each_job_of_it_and_of_those_below_it():
+    site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), job_cores=2), account_names=("all", "part"))
+    jobs = workload(*({"account": 1, "cores": cores, "user": 1} for cores in (3, 2, 2)), {"cores": 4})
+    assert starts(site, jobs, "slurm") == [-1, 0, 0, 0]
 
 
 def test_the_multifactor_priority_adds_its_factors():
@@ -419,6 +431,19 @@ def test_users_who_have_used_less_than_their_share_come_first(*, is_fair_tree: b
     assert simulator.trace.records["start_s"].tolist() == [0, 100, 400, 902, 901, 900]
     assert simulator._state is not None
     assert simulator._state.account_users["factor"] == pytest.approx(expected)
+
+
+def test_a_user_who_ties_with_an_account_has_the_rank_of_its_first_user():
+    weights = PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=300.0)
+    site = machine(
+        Nodes("n1", 1, 1), accounts=accounts((-1, 1), (0, 1)), account_names=("all", "part"), weights=weights
+    )
+    used = ({"run": 300, "user": 1, "account": 0}, {"run": 100, "user": 2}, {"run": 200, "user": 3})
+    jobs = workload(*({"account": 1, **one} for one in used), {"at": 601, "user": 1, "account": 0})
+    state = play(site, jobs, "multifactor")._state
+    assert state is not None
+    # User 1 has used half of 600 core seconds, "part" the other half, and user 2 less of it than user 3.
+    assert state.account_users["factor"].tolist() == [1, 1, 1 / 3]
 
 
 def test_usage_halves_in_half_a_life():

@@ -81,13 +81,13 @@ def _n_left(state, partition):
 
 @jit
 def _meets_whole_nodes(state, job, partition):
-    """Tell whether other jobs have usable nodes for themselves; for a job that wants whole nodes, any other job counts."""
+    """Tell whether jobs with whole nodes are on the usable ones; if a job wants whole nodes itself, any counts."""
     whole = is_whole(state, job, partition)
     for i in range(state.scalars[0].n_running):
         one = state.running[i]
-        if whole or is_whole(state, one.job, state.entries[state.jobs[one.job].entry].partition):
-            if n_cores_on(state, one, state.usable) > 0:
-                return True
+        counts = whole or is_whole(state, one.job, state.entries[state.jobs[one.job].entry].partition)
+        if counts and n_cores_on(state, one, state.usable) > 0:
+            return True
     return False
 
 
