@@ -72,7 +72,7 @@ def _put_unblocked(state, job, partition):
 
 @jit
 def _n_left(state, partition):
-    """Return how many open nodes of a partition stopped partitions leave."""
+    """Return the number of open nodes of a partition that stopped partitions leave."""
     n = np.int64(0)
     for word in range(state.settings[0].n_words):
         n += n_of(state.partition_nodes[partition, word] & state.open_nodes[word] & ~state.blocked[word])
