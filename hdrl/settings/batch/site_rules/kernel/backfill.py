@@ -250,7 +250,7 @@ def _release_next(state, place, from_s, window_s):
                 last = place
             n_released += n
             # Slurm looks whether the next job is within the window only after it has released one.
-            is_checked = n > 0 or (last >= 0 and not is_slurm)
+            is_checked = bool(n > 0 or (last >= 0 and not is_slurm))
         place += 1
     return place, last, n_released, from_s
 
