@@ -54,8 +54,14 @@ def replay_in_slurm(
     found = {}
     for name, choices in ((SLURM, {"simulator": SLURM, "slurm": settings}), (SIMULATED, {})):
         trace = simulate(platform, workload, SLURM, energy=False, **choices)  # type: ignore[arg-type]
+        chosen = trace.records["start_s"] >= 0
+        if not np.all(chosen[n_before:]):
+            message(f"{np.count_nonzero(~chosen[n_before:]):,} jobs never start under {name} and are not compared")
+        chosen[:n_before] = False
+        if not np.any(chosen):
+            raise OptionsError(f"{site / LOG}: no job of the window starts under {name}")
         start_s = trace.records["start_s"] + float(submit_s.min())
-        found[name] = distance_between(submit_s[n_before:], site_start_s[n_before:], start_s[n_before:])
+        found[name] = distance_between(submit_s[chosen], site_start_s[chosen], start_s[chosen])
     return found
 
 

@@ -170,6 +170,11 @@ def _replay_note(report: Mapping[str, Any]) -> str:
         parts.append(f"the first {replay['warm_up']:,} of them fill it and are not compared")
     if replay["requeued"]:
         parts.append(f"{replay['requeued']:,} that were requeued are not compared")
+    parts += [
+        f"{one['never_started']:,} never start under {one['policy']} and are not compared with it"
+        for one in replay["policies"]
+        if one["never_started"]
+    ]
     return "; ".join(parts) + "."
 
 

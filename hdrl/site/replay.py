@@ -37,6 +37,7 @@ class SiteReplay:
     # the same for the jobs of each partition, and of each week in which jobs became eligible
     by_partition: Mapping[str, Distance]
     by_week: Mapping[str, Distance]
+    n_never: int  # jobs that started at the site but not here, as a rule kept them; they are not compared
     # most cores in use at one time, in the replay and at the site
     peak_cores: int
     site_peak_cores: int
@@ -117,8 +118,13 @@ def replay(
     for policy in STAND_INS if platform.site is None else (SLURM, *STAND_INS):
         progress(f"replaying {n_replayed:,} jobs under {policy}")
         trace = simulate(platform, workload, policy, energy=False)
+        starts = trace.records["start_s"] >= 0
         start_s = trace.records["start_s"] + shift_s
         submit_s = trace.workload.jobs["submit_s"] + shift_s
+        compared = counts & starts
+        if not np.any(compared):
+            progress(f"no job that can be compared starts under {policy}")
+            continue
 
         def distance(
             chosen: NDArray[np.bool_], start_s: FloatArray = start_s, submit_s: FloatArray = submit_s
@@ -128,13 +134,14 @@ def replay(
         found.append(
             SiteReplay(
                 policy,
-                distance(counts),
+                distance(compared),
                 {
-                    _name(partitions, number): distance(counts & (rows["partition"] == number))
-                    for number in np.unique(rows["partition"][counts]).tolist()
+                    _name(partitions, number): distance(compared & (rows["partition"] == number))
+                    for number in np.unique(rows["partition"][compared]).tolist()
                 },
-                {_week(week): distance(counts & (weeks == week)) for week in np.unique(weeks[counts]).tolist()},
-                peak_cores(start_s, rows["run_s"], cores),
+                {_week(week): distance(compared & (weeks == week)) for week in np.unique(weeks[compared]).tolist()},
+                int(np.count_nonzero(counts & ~starts)),
+                peak_cores(start_s[starts], rows["run_s"][starts], cores[starts]),
                 peak_cores(site_start_s, rows["run_s"], cores),
             )
         )

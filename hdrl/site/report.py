@@ -119,6 +119,7 @@ def _replays(replays: Replays) -> dict[str, Any]:
         "policies": [
             {
                 "policy": one.policy,
+                "never_started": one.n_never,
                 "peak_cores": one.peak_cores,
                 "site_peak_cores": one.site_peak_cores,
                 "week_share": one.week_share if math.isfinite(one.week_share) else None,

@@ -147,6 +147,8 @@ def predict_waits(
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
     wait_s = waits_of(queue, platform, choices.policy, past.titles, het) if len(waiting) else np.zeros(0)
     low_s, high_s = past.intervals.bounds_of(wait_s)
+    # Where past predictions were all too early or too late, the interval corrects this one.
+    wait_s = np.clip(wait_s, low_s, high_s)
     partitions = found.names["partition"].texts()
     answers = [
         {

@@ -39,7 +39,6 @@ SHOWN = {
 """The arguments of `sacctmgr`, by the file that gets its output."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_LIMITS_OF_USERS = ("user_cores", "user_jobs")
 
 _SLURMDBD_CONF = """DbdHost=localhost
 DbdAddr=127.0.0.1
@@ -151,9 +150,11 @@ def _refused(rules: SiteRules, site_requests: SiteJobs) -> list[str]:
             for name in names
             if not _NAME.fullmatch(name) or name == "root"
         ]
-    for name in _LIMITS_OF_USERS:
-        if np.any(rules.qos[name] != UNLIMITED) or np.any(rules.accounts[name] != UNLIMITED):
-            found.append("limits of each user, since one user submits all jobs")
+    of_users = (rules.qos["user_cores"], rules.qos["user_jobs"], rules.accounts["user_jobs"])
+    if any(np.any(limits != UNLIMITED) for limits in of_users):
+        found.append("limits of each user, since one user submits all jobs")
+    if np.any(rules.accounts["job_cores"] != UNLIMITED):
+        found.append("limits of each job of an account")
     if np.any(rules.qos["user_submitted"] != UNLIMITED) or np.any(np.isfinite(rules.qos["max_time_s"])):
         found.append("limits of QOS on submissions and times")
     if (rules.weights.fairshare or len(rules.accounts)) and np.any(jobs["account"] < 0):

@@ -1,6 +1,7 @@
 """A window of a site's log in a real Slurm: what fills the machine, and how far Slurm is from the site."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,14 @@ from click.testing import CliRunner, Result
 from hdrl.base.errors import SimulationError
 from hdrl.batch import SwfLog
 from hdrl.launcher.main import cli
+from hdrl.settings.batch.platform.conversion import build_platform
+from hdrl.settings.batch.site_rules.columns import SiteColumns
+from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf
+from hdrl.settings.batch.site_rules.machine import platform_of
+from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.swf import unknown_rows
 from hdrl.site.in_slurm import _with_earlier
+from hdrl.site.replay import replay
 from hdrl.slurm import cluster
 
 
@@ -31,6 +38,25 @@ def test_jobs_that_were_there_fill_the_machine() -> None:
     assert found["submit_s"].tolist() == [100, 100, 100, 130]
     assert found["run_s"].tolist() == [120, 20, 10, 10]
     assert found["requested_s"].tolist() == [220, 300, 300, 300]
+
+
+def test_jobs_that_never_start_are_not_compared() -> None:
+    conf = SiteConf("small", (Nodes("n1", 1, 2),), accounts={"phys": {"MaxTRES": "cpu=1"}})
+    platform = replace(build_platform(platform_of(conf), name="small"), site=rules_of(conf))
+    rows = unknown_rows(3)
+    rows["job_number"], rows["submit_s"], rows["wait_s"], rows["run_s"] = [1, 2, 3], [0, 5, 10], [0, 55, 110], 60
+    rows["processors"] = rows["requested_processors"] = [1, 2, 1]
+    asks = SiteColumns(Path("log"), tuple((job, {"job": str(job), "account": "phys"}) for job in (1, 2, 3)))
+    log = SwfLog("log", rows, {}, columns=asks)
+    told: list[str] = []
+    found = replay(
+        log, platform, n_jobs=None, n_attempts=np.ones(3), partitions=["all"], first_s=0.0, progress=told.append
+    )
+    assert len(told) == len(found.replays) == 3
+    for one in found.replays:
+        # The second job asks for more than MaxTRES. The third waits for 110 s at the site, and not at all here.
+        assert (one.whole.n_jobs, one.n_never, one.peak_cores) == (2, 1, 2)
+        assert (one.whole.mean_wait_s, one.whole.site_mean_wait_s) == (0, 55)
 
 
 @pytest.fixture

@@ -279,11 +279,12 @@ def test_the_claims_on_runs_that_come_with_hdrl(tmp_path: Path) -> None:
         assert [60 * one["limit_min"] for one in asked] == made_up.jobs["requested_time_s"].tolist()
 
 
-def test_with_the_dates_of_its_cycles_it_starts_jobs_of_mixed_rules_as_slurm_did() -> None:
-    run = read_run(read_experiment("slurm-fidelity").folder / "mixed-1")
+@pytest.mark.parametrize(("name", "most"), [("mixed-1", 0.001), ("partitions-1", 0.006)])
+def test_with_the_dates_of_its_cycles_it_starts_jobs_of_sites_as_slurm_did(name: str, most: float) -> None:
+    run = read_run(read_experiment("slurm-fidelity").folder / name)
     start_s = starts_with_its_cycles(run, from_s=run.t0_s)
     both = np.isfinite(run.start_s) & np.isfinite(start_s)
     assert np.array_equal(np.isfinite(run.start_s), both)
     found = distance_between(run.eligible_s[both], run.start_s[both], start_s[both])
-    assert found.discordant_share < 0.001
+    assert found.discordant_share < most
     assert found.wait_ratio == pytest.approx(1.0, abs=0.01)

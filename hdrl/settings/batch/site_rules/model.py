@@ -60,11 +60,12 @@ ACCOUNT_DTYPE = np.dtype(
         *of(np.int32, "parent", "shares"),
         ("group_cores", np.int64),
         ("group_jobs", np.int32),
-        ("user_cores", np.int64),
+        ("job_cores", np.int64),
         ("user_jobs", np.int32),
     ]
 )
-"""An account: its parent (-1: the root), Fairshare, GrpTRES=cpu, GrpJobs, MaxTRES=cpu and MaxJobs of each user."""
+"""An account: its parent (-1: the root), Fairshare, GrpTRES=cpu, GrpJobs, MaxTRES=cpu of each job (-1: that of the
+parent), MaxJobs of each user."""
 
 SITE_JOB_DTYPE = np.dtype(
     [

@@ -342,17 +342,27 @@ def _partitions(rules: SiteRules) -> NDArray[np.void]:
 def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     """Return the limits of QOS and accounts."""
     qos, accounts = np.zeros(len(rules.qos), arrays.LIMIT_DTYPE), np.zeros(len(rules.accounts), arrays.LIMIT_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+    for name in ("group_cores", "group_jobs", "user_jobs"):
         qos[name], accounts[name] = rules.qos[name], rules.accounts[name]
     for name in ("priority", "preempts", "preempt_mode", "grace_s", "exempt_s"):
         qos[name] = rules.qos[name]
-    qos["user_submitted"], accounts["user_submitted"] = rules.qos["user_submitted"], UNLIMITED
+    for name in ("user_cores", "user_submitted"):
+        qos[name], accounts[name] = rules.qos[name], UNLIMITED
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
     qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
     accounts["shares"] = rules.accounts["shares"]
     order = sorted(range(len(accounts)), key=lambda account: len(_accounts_above(rules, account)))
     return {"qos": qos, "accounts": accounts, "account_order": np.array(order, np.int32)}
+
+
+def _most_cores_of_a_job(rules: SiteRules) -> NDArray[np.float64]:
+    """Return MaxTRES=cpu of the accounts, each its own or that of the next one above it that has some."""
+    most = np.full(len(rules.accounts), np.inf)
+    for account in range(len(most)):
+        limits = [int(rules.accounts["job_cores"][one]) for one in _accounts_above(rules, account)]
+        most[account] = next((limit for limit in reversed(limits) if limit != UNLIMITED), np.inf)
+    return most
 
 
 def _accounts_above(rules: SiteRules, account: int) -> list[int]:
@@ -415,7 +425,8 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         site_requests["qos"]
     ]  # MaxWall: the limit of jobs that have none
     rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s)
-    rows["is_refused"] = has_limit & (jobs["walltime_s"] > most_s)
+    most_cores = np.append(_most_cores_of_a_job(rules), np.inf)[asked["account"]]
+    rows["is_refused"] = (has_limit & (jobs["walltime_s"] > most_s)) | (jobs["cores"] > most_cores)
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
     rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s

@@ -172,7 +172,7 @@ class Oracle:
         self.is_changed = True
 
     def _is_cancelled(self, job: Job) -> None:
-        if job.state == "to come":  # Slurm does not know it yet, and nothing happens
+        if job.submit_s > self.now_s:  # Slurm does not know it yet, and nothing happens
             return
         parts = job.parts or [job]
         queued = [one for one in parts if one in self.queue]

@@ -98,7 +98,7 @@ def random_jobs(
         jobs["begin_s"][pick < 0.1] = (submit_s + 300)[pick < 0.1]
         jobs["held_until_s"][(pick > 0.1) & (pick < 0.2)] = 800
         is_cancelled = (pick > 0.2) & (pick < 0.35)
-        jobs["cancelled_s"][is_cancelled] = (submit_s + rng.integers(1, 600, n_jobs))[is_cancelled]
+        jobs["cancelled_s"][is_cancelled] = (submit_s + rng.choice([0, 60, 400], n_jobs))[is_cancelled]
         jobs["is_exclusive"][(pick > 0.35) & (pick < 0.45)] = 1
         jobs["nodes"][(pick > 0.45) & (pick < 0.55)] = 2
         in_array = (pick > 0.55) & (pick < 0.7) & (groups < 0)

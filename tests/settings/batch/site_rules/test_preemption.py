@@ -12,7 +12,15 @@ from hdrl.batch import Platform
 from hdrl.settings.batch.simulation.trace import JobState, Trace
 from hdrl.settings.batch.site_rules import simulator
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
-from hdrl.settings.batch.site_rules.model import QOS_DTYPE, UNLIMITED, PreemptBy, Preemption, PreemptMode, SiteRules
+from hdrl.settings.batch.site_rules.model import (
+    ACCOUNT_DTYPE,
+    QOS_DTYPE,
+    UNLIMITED,
+    PreemptBy,
+    Preemption,
+    PreemptMode,
+    PriorityWeights,
+)
 from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
 from hdrl.settings.batch.site_rules.simulator import check_rules
 from tests.settings.batch.site_rules.worlds import machine, play, rules_with, starts, workload
@@ -98,6 +106,21 @@ def test_suspended_jobs_can_be_cancelled():
     trace = traced(tiers("suspend"), *jobs)
     assert trace.records["start_s"].tolist() == [0, 30, 40]
     assert trace.records["run_s"][0] == 40
+
+
+def test_fair_share_charges_suspended_jobs_for_the_nodes_that_they_keep():
+    none = (UNLIMITED, 1, *[UNLIMITED] * 4)
+    site = rules_with(
+        tiers("suspend", Nodes("n1", 1, 1)),
+        accounts=np.array([none, none], ACCOUNT_DTYPE),
+        account_names=("low", "high"),
+        weights=PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=300.0),
+    )
+    jobs = ({"run": 300, "account": 0}, {"at": 100, "run": 100, "account": 1, "partitions": HIGH})
+    state = play(site, workload(*jobs), "multifactor")._state
+    assert state is not None
+    # The first job is suspended from 100 s to 200 s, and ends at 400 s.
+    assert state.accounts["usage"].tolist() == [400, 100]
 
 
 def test_jobs_are_exempt_at_first():

@@ -46,7 +46,7 @@ def test_waits_count_from_eligibility_in_each_group():
     partitions = {"main": Partition(is_default=True), "short": Partition(max_time_s=600.0)}
     accounts = np.zeros(2, ACCOUNT_DTYPE)
     accounts["parent"], accounts["shares"] = -1, 1
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
         accounts[name] = UNLIMITED
     place = machine(Nodes("n[1-2]", 2, 4), partitions=partitions, accounts=accounts, account_names=("bio", "phys"))
     jobs = workload(
@@ -80,7 +80,7 @@ def test_waits_count_from_eligibility_in_each_group():
 def test_fair_share_distance(shares: tuple[int, int], half_life_s: float, expected: float | None):
     accounts = np.zeros(2, ACCOUNT_DTYPE)
     accounts["parent"], accounts["shares"] = -1, shares
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
         accounts[name] = UNLIMITED
     weights = PriorityWeights(half_life_s=half_life_s)
     place = machine(Nodes("n1", 1, 1), accounts=accounts, account_names=("A", "B"), weights=weights)

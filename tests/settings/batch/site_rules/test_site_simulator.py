@@ -58,6 +58,48 @@ def test_cycles_follow_at_the_interval_while_jobs_wait():
     assert starts(machine(), jobs, "slurm")[2:] == [120, 180]
 
 
+def test_ends_of_jobs_within_one_window_are_one_when_slurm_looks_for_a_date():
+    jobs = workload(
+        {"run": 600},
+        {"run": 1320},
+        {"run": 1440},
+        {"at": 1, "cores": 3},
+        {"at": 2, "run": 6000},
+    )
+    # All windows begin at 630 s. The first, of 30 s, grows to 960 s to hold the end at 1,320 s, and holds 1,440 s, too.
+    # So the cycle at 30 s plans the fourth job for 1,440 s, on the nodes that are in use, and leaves n4 to the fifth.
+    assert starts(machine(Nodes("n[1-4]", 4, 1)), jobs, "slurm") == [0, 0, 0, 1440, 30]
+
+
+def test_plans_are_rounded_down_to_the_resolution_at_both_ends():
+    site = machine(Nodes("a[1-2]", 2, 1, features=("x",)), Nodes("b1", 1, 1))
+    jobs = workload(
+        {"at": 10, "run": 120},
+        {"at": 10, "run": 120},
+        {"at": 11, "cores": 2, "features": 1},
+        {"at": 12, "cores": 3, "run": 600},
+        {"at": 13, "run": 180},
+    )
+    # The cycle at 40 s plans the third job from 130 s to 190 s, and keeps its nodes from 120 s to 180 s. So it plans
+    # the fourth one for 180 s, and the last one would be in its way, which could have ended at 220 s.
+    assert starts(site, jobs, "slurm") == [10, 10, 130, 190, 790]
+
+
+def test_jobs_beyond_their_limit_are_expected_to_run_as_long_again_without_a_limit_of_over_time():
+    jobs = workload({"run": 200, "limit": 60}, {"at": 70, "cores": 2}, {"at": 71})
+    # The cycle at 100 s plans the second job for 160 s, so that the third one cannot start on the other node.
+    assert starts(machine(over_time_limit_s=np.inf), jobs, "slurm") == [0, 200, 260]
+
+
+def test_slurm_plans_jobs_across_reservations_that_begin_after_their_first_possible_end():
+    window = np.array([(660.0, 1260.0)], RESERVATION_DTYPE)
+    site = machine(reservations=window, reservation_nodes=np.array([[True, False]]))
+    jobs = workload({"run": 600}, {"at": 1, "cores": 2, "run": 120}, {"at": 2, "run": 780})
+    # A start of the second job now would end before the reservation, so it is planned for 600 s, although it cannot
+    # start then. Until 600 s, the third job would delay it.
+    assert starts(site, jobs, "slurm") == [0, 1380, 600]
+
+
 def test_easy_protects_the_first_job_and_conservative_backfilling_all():
     jobs = workload(
         {"cores": 2, "run": 100},
@@ -103,6 +145,30 @@ def test_jobs_that_are_shut_out_stop_no_partition():
     )
     # The third job needs n2, which the second one keeps: it is no reason to keep the fourth one from n3.
     assert starts(site, jobs, "slurm")[3] == 3
+
+
+@pytest.mark.parametrize(("asked", "expected"), [({}, 600), ({"nodes": 3}, 6120)])
+def test_jobs_that_meet_whole_nodes_or_need_more_nodes_than_are_left_stop_their_partition(
+    asked: dict[str, int], expected: float
+):
+    partitions = {"main": Partition(nodes="n[1-2]", is_default=True, priority=9), "wide": Partition(nodes="n[2-4]")}
+    site = machine(
+        Nodes("n[1-4]", 4, 1),
+        partitions=partitions,
+        weights=PriorityWeights(partition=100),
+        scheduler=SchedulerParameters(bf_interval_s=1e6),
+    )
+    jobs = workload(
+        {"run": 6000, "partitions": 1},
+        {"run": 5, "partitions": 2},
+        {"run": 600, "partitions": 2, "is_exclusive": 1},
+        {"at": 6, "cores": 2, "partitions": 1},
+        {"at": 7, "cores": 3, "partitions": 2, **asked},
+        {"at": 8, "partitions": 2},
+    )
+    # The fourth job keeps n1 and n2, so that the fifth one is shut out. But until 600 s n3 is another job's as a whole,
+    # and three nodes are more than two.
+    assert starts(site, jobs, "slurm")[5] == expected
 
 
 def test_higher_tiers_are_served_first():
@@ -228,6 +294,12 @@ def test_arrays_run_so_many_tasks_at_a_time():
     assert starts(machine(Nodes("n1", 1, 8)), jobs, "fcfs") == [0, 0, 60, 60, 120, 1]
 
 
+@pytest.mark.parametrize("policy", ["slurm", "fcfs"])
+def test_a_job_that_is_cancelled_when_it_comes_never_starts(policy: str):
+    jobs = workload({"at": 5, "cancelled_s": 5.0}, {"at": 5}, after=((1, 0, DependencyKind.AFTER_ANY, 0.0),))
+    assert starts(machine(), jobs, policy) == [-1, 5]
+
+
 def test_users_cancel_jobs_that_wait_and_jobs_that_run():
     jobs = workload(
         {"run": 100, "cancelled_s": 40.0}, {"at": 1, "cores": 2, "cancelled_s": 20.0}, {"at": 2, "cores": 2}
@@ -299,7 +371,7 @@ def test_limits_of_a_qos_count(limits: dict[str, int], expected: list[float]):
 
 def accounts(*rows: tuple[int, int], **limits: int) -> np.ndarray:
     found = np.zeros(len(rows), ACCOUNT_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
         found[name] = UNLIMITED
     for account, (parent, shares) in enumerate(rows):
         found["parent"][account], found["shares"][account] = parent, shares
@@ -312,6 +384,12 @@ def test_limits_of_an_account_hold_for_those_below_it():
     site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), group_cores=2), account_names=("all", "part"))
     jobs = workload({"account": 1, "user": 1}, {"account": 0, "user": 2}, {"account": 1, "user": 3}, {"user": 4})
     assert starts(site, jobs, "slurm") == [0, 0, 60, 0]
+
+
+def test_an_account_limits_the_cores_of_each_job_of_it_and_of_those_below_it():
+    site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), job_cores=2), account_names=("all", "part"))
+    jobs = workload(*({"account": 1, "cores": cores, "user": 1} for cores in (3, 2, 2)), {"cores": 4})
+    assert starts(site, jobs, "slurm") == [-1, 0, 0, 0]
 
 
 def test_the_multifactor_priority_adds_its_factors():
@@ -360,6 +438,19 @@ def test_users_who_have_used_less_than_their_share_come_first(*, is_fair_tree: b
     assert simulator.trace.records["start_s"].tolist() == [0, 100, 400, 902, 901, 900]
     assert simulator._state is not None
     assert simulator._state.account_users["factor"] == pytest.approx(expected)
+
+
+def test_a_user_who_ties_with_an_account_has_the_rank_of_its_first_user():
+    weights = PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=300.0)
+    site = machine(
+        Nodes("n1", 1, 1), accounts=accounts((-1, 1), (0, 1)), account_names=("all", "part"), weights=weights
+    )
+    used = ({"run": 300, "user": 1, "account": 0}, {"run": 100, "user": 2}, {"run": 200, "user": 3})
+    jobs = workload(*({"account": 1, **one} for one in used), {"at": 601, "user": 1, "account": 0})
+    state = play(site, jobs, "multifactor")._state
+    assert state is not None
+    # User 1 has used half of 600 core seconds, "part" the other half, and user 2 less of it than user 3.
+    assert state.account_users["factor"].tolist() == [1, 1, 1 / 3]
 
 
 def test_usage_halves_in_half_a_life():

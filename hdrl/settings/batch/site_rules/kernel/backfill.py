@@ -48,7 +48,11 @@ from hdrl.settings.batch.site_rules.kernel.running import NEVER, next_of, start_
 _NONE = np.uint64(0)
 
 FIRST_WINDOW_S = 30.0
-"""Ends of running jobs within so long are one, when Slurm looks for a date; twice as long after each attempt."""
+"""Slurm looks for a date at the ends of running jobs, and takes those of one window together.
+
+All windows begin at the first end, rounded up to a multiple of this number; each is at least twice as long as the one
+before.
+"""
 
 TESTED_TOGETHER = 4
 """After this many plans a cycle checks whether any job that is left may start."""
@@ -98,8 +102,8 @@ def _split(state, segment, date_s):
 
 @jit
 def _reserve(state, start_s, end_s):
-    """Take the selected nodes out of the map for a time."""
-    segment = np.int64(0)
+    """Take the selected nodes out of the map for a time, which is at least one step of it."""
+    segment, end_s = np.int64(0), max(end_s, start_s + state.settings[0].bf_resolution_s)
     while segment >= 0:
         one = state.segments[segment]
         if one.end_s <= start_s:
@@ -203,33 +207,56 @@ def _expected_end_s(state, one):
     now, settings = state.scalars[0].message_s, state.settings[0]
     if one.limit_end_s > now:
         return one.limit_end_s
+    if settings.over_time_limit_s == NEVER and settings.discipline == codes.SLURM:
+        # OverTimeLimit=UNLIMITED: Slurm guesses that it runs for its whole limit once more.
+        return now + one.limit_end_s - state.jobs[one.job].start_s
     # A job beyond its limit may use OverTimeLimit and KillWait; after them, Slurm expects its end in a second.
     return max(one.limit_end_s + settings.over_time_limit_s + settings.kill_wait_s, now + 1.0)
 
 
 @jit
-def _release_next(state, place, window_s, latest_s):
-    """Give back what running jobs hold on the usable nodes that end next, and within a window after the first of them.
+def _window_from_s(state, end_s):
+    """Return where the windows begin if the first running job ends at a date."""
+    if state.settings[0].discipline != codes.SLURM:
+        return end_s
+    return (math.floor(end_s / FIRST_WINDOW_S) + 1.0) * FIRST_WINDOW_S
 
-    The first of them ends at ``latest_s`` or before.
+
+@jit
+def _release_next(state, place, from_s, window_s, latest_s):
+    """Give back what the running jobs that end next, within one window, hold on the usable nodes.
+
+    Parameters
+    ----------
+    from_s
+        Where the window begins; NaN: it follows from the first job that ends.
+    latest_s
+        The first of them ends then or before.
 
     Returns
     -------
-    tuple of int
-        The place of the next running job, that of the last one that was released (-1: none), and how many cores were.
+    tuple
+        The place of the next running job, that of the last one that was released (-1: none), how many cores were, and
+        where the window began.
     """
-    n_running = state.scalars[0].n_running
-    until_s, last, n_released = latest_s, np.int64(-1), np.int64(0)
-    while place < n_running and state.running[place].limit_end_s <= until_s:
+    is_slurm = state.settings[0].discipline == codes.SLURM
+    last, n_released, is_checked = np.int64(-1), np.int64(0), False
+    while place < state.scalars[0].n_running:
         one = state.running[place]
-        n = _release_on_usable(state, one) if one.is_taken == 0 else np.int64(0)
-        if n > 0:
+        if last < 0 and one.limit_end_s > latest_s:
+            break
+        if one.is_taken == 0:
+            if is_checked and one.limit_end_s > from_s + window_s:
+                break
+            n = _release_on_usable(state, one)
+            if n > 0:
+                from_s = _window_from_s(state, one.limit_end_s) if np.isnan(from_s) else from_s
+                last = place
             n_released += n
-            if last < 0:
-                until_s = one.limit_end_s + window_s
-            last = place
+            # Slurm looks whether the next job is within the window only after it has released one.
+            is_checked = bool(n > 0 or (last >= 0 and not is_slurm))
         place += 1
-    return place, last, n_released
+    return place, last, n_released, from_s
 
 
 @jit
@@ -281,15 +308,17 @@ def _earliest_s(state, entry, may_wait, preempts, latest_s):
         # Slurm tests the job without all jobs that it may preempt, and plans it for now if it fits.
         if preempts and n_free >= n_needed and _choose_later(state, job, partition):
             return s.message_s
-    window_s = FIRST_WINDOW_S if state.settings[0].discipline == codes.SLURM else 0.0
-    place = np.int64(0)
+    is_slurm = state.settings[0].discipline == codes.SLURM
+    place, from_s, window_s = np.int64(0), np.nan, FIRST_WINDOW_S if is_slurm else 0.0
     while place < s.n_running:
-        place, last, n_released = _release_next(state, place, window_s, latest_s)
+        place, last, n_released, from_s = _release_next(state, place, from_s if is_slurm else np.nan, window_s, latest_s)
         # Two of three searches end here: to go on would only find dates of no use (12 instead of 8 s for 200,000 jobs).
         if last < 0 or state.running[last].limit_end_s > latest_s:
             return NEVER
         # Slurm doubles the window (without bf_window_linear) to test fewer dates; far dates become coarse.
         window_s *= 2.0
+        while is_slurm and place < s.n_running and state.running[place].limit_end_s > from_s + window_s:
+            window_s *= 2.0
         n_free += n_released
         if n_free >= n_needed and _choose_later(state, job, partition):
             found_s = _expected_end_s(state, state.running[last])
@@ -342,7 +371,7 @@ def _start_or_keep(state, entry, end_s):
         start_job(state, entry, 0)
         return _STARTED
     plan_component(state, entry, state.scalars[0].message_s)
-    _reserve(state, state.segments[0].begin_s, _round_up(state, end_s))
+    _reserve(state, state.segments[0].begin_s, _round_down(state, end_s))
     return _PLANNED
 
 
@@ -381,11 +410,11 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         if found_s == NEVER:
             start_s = later_s
             continue
-        # Rounded outwards to bf_resolution, a reservation covers the whole run.
-        from_s, to_s = _round_down(state, found_s), _round_up(state, found_s + limit_s)
+        # Slurm rounds both ends down to bf_resolution: a job can be planned to begin before the one before it ends.
+        from_s, to_s = _round_down(state, found_s), _round_down(state, found_s + limit_s)
         if _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
-            # If only the rounded plan overlaps, the same date would come out again: a step ensures progress.
-            start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
+            # The nodes were free for a start at `start_s`: with this later date, others come into question.
+            start_s = found_s
         else:
             plan_component(state, entry, found_s)
             # Keep the first plan; that of a component is final only at the end of the cycle (`end_components`).
@@ -416,7 +445,12 @@ def _plan(state, entry, may_wait):
 
 @jit
 def _meets_reservation(state, start_s, end_s):
-    """Tell whether a selected node is in a reservation or maintenance window within a time."""
+    """Tell whether a selected node is in a reservation or maintenance window within a time.
+
+    Slurm does not look at this later time, at which the job may never start then.
+    """
+    if state.settings[0].discipline == codes.SLURM:
+        return False
     for i in range(len(state.reservations)):
         one = state.reservations[i]
         if one.start_s < end_s and one.end_s > start_s:

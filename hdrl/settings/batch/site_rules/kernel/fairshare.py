@@ -20,9 +20,7 @@ from hdrl.compiled.jit import jit
 @jit
 def _charge(state, job, until_s):
     """Add the usage of a running job since it was charged last."""
-    row = state.jobs[job]
-    if row.suspended_since_s >= 0:
-        return
+    row = state.jobs[job]  # a suspended one is charged, too, as it keeps its nodes
     # `charged_s` may date from a run before a requeue, hence the start.
     used = row.n_cores * max(until_s - max(row.charged_s, row.start_s), 0.0)
     row.charged_s = until_s
@@ -80,17 +78,30 @@ def _share_of(state, one):
 def _compare(state, one, other):
     """Return above 0 if a user is ranked before another one, below 0 if after it, 0 if they tie.
 
-    Where two accounts tie, their children are compared as if they had one parent.
+    Where two accounts tie, their children are compared as if they had one parent. A user who ties with an account comes
+    before the users below it.
     """
     for level in range(state.paths.shape[1]):
         a, b = state.paths[one, level], state.paths[other, level]
         if a < 0 or b < 0:
-            return (b >= 0) - (a >= 0) if a != b else 0  # a user comes before what is below an account
+            return int(b >= 0) - int(a >= 0) if a != b else 0
         if a != b:
             share, other_share = _share_of(state, a), _share_of(state, b)
             if share != other_share:
                 return 1 if share > other_share else -1
     return 0
+
+
+@jit
+def _ties(state, one, other):
+    """Tell whether a user has the rank of the one before it, who ties with it or with an account above it."""
+    for level in range(state.paths.shape[1]):
+        a, b = state.paths[one, level], state.paths[other, level]
+        if a < 0 or b < 0:
+            return True
+        if a != b and _share_of(state, a) != _share_of(state, b):
+            return False
+    return True
 
 
 @jit
@@ -106,7 +117,7 @@ def _rank(state):
         order[place] = i
     for i in range(n):
         user = state.account_users[order[i]]
-        if i > 0 and _compare(state, order[i], order[i - 1]) == 0:
+        if i > 0 and _ties(state, order[i], order[i - 1]):
             user.factor = state.account_users[order[i - 1]].factor
         else:
             user.factor = (n - i) / n

@@ -60,7 +60,7 @@ def count_running(state, job, sign):
 def may_submit(state, job):
     """Tell whether the QOS of a job lets its user submit it, and count it if so."""
     row = state.jobs[job]
-    # A request beyond MaxWall is rejected, as with DenyOnLimit, and does not count for MaxSubmitJobs.
+    # A request beyond MaxWall or MaxTRES is rejected, as with DenyOnLimit, and does not count for MaxSubmitJobs.
     if row.is_refused != 0:
         return False
     if row.qos < 0:

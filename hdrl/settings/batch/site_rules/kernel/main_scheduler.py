@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.bits import n_of
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, choose_now
+from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, choose_now, is_whole, n_cores_on
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.predictions import is_held
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, take_nodes
@@ -69,6 +71,27 @@ def _put_unblocked(state, job, partition):
 
 
 @jit
+def _n_left(state, partition):
+    """Return the number of open nodes of a partition that stopped partitions leave."""
+    n = np.int64(0)
+    for word in range(state.settings[0].n_words):
+        n += n_of(state.partition_nodes[partition, word] & state.open_nodes[word] & ~state.blocked[word])
+    return n
+
+
+@jit
+def _meets_whole_nodes(state, job, partition):
+    """Tell whether jobs with whole nodes are on the usable ones; if a job wants whole nodes itself, any counts."""
+    whole = is_whole(state, job, partition)
+    for i in range(state.scalars[0].n_running):
+        one = state.running[i]
+        counts = whole or is_whole(state, one.job, state.entries[state.jobs[one.job].entry].partition)
+        if counts and n_cores_on(state, one, state.usable) > 0:
+            return True
+    return False
+
+
+@jit
 def try_now(state, entry):
     """Choose nodes for a job that are free now.
 
@@ -92,7 +115,12 @@ def try_now(state, entry):
     # If the nodes left are too few even when idle, no end of a running job helps, and the job stops nothing.
     if is_all or choose_nodes(state, job, partition, usable, usable, state.all_free, state.all_mib, state.all_gpus):
         return WAITS
-    return SHUT_OUT
+    if state.settings[0].discipline != codes.SLURM:
+        return SHUT_OUT
+    # In Slurm, a job also waits that asks for more --nodes than are left, or meets nodes that others have as a whole.
+    is_waiting = state.jobs[job].nodes > _n_left(state, partition)
+    is_waiting = is_waiting or (not preempts and _meets_whole_nodes(state, job, partition))
+    return WAITS if is_waiting else SHUT_OUT
 
 
 @jit

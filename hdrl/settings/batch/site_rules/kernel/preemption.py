@@ -30,7 +30,6 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     release_later,
     take_cores,
 )
-from hdrl.settings.batch.site_rules.kernel.fairshare import charge_at_end
 from hdrl.settings.batch.site_rules.kernel.running import (
     ENDS_IN_TIME,
     KILLED,
@@ -209,7 +208,6 @@ def find_victims(state, entry, usable):
 @jit
 def _suspend(state, job):
     s, row = state.scalars[0], state.jobs[job]
-    charge_at_end(state, job)
     free_cores(state, job)
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
         state.suspended_cores[state.pairs[i].node] += state.pairs[i].cores
@@ -320,7 +318,7 @@ def resume_jobs(state):
         lasted_s = s.message_s - row.suspended_since_s
         end_suspension(state, job)
         take_cores(state, job)
-        row.charged_s, row.due_s = s.message_s, s.message_s + row.left_s
+        row.due_s = s.message_s + row.left_s
         row.length_s = row.due_s - row.start_s
         # Suspended time does not count towards the limit, so plans must expect a later end.
         insert_running(state, job, remove_running(state, job) + lasted_s)

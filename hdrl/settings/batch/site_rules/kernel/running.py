@@ -263,12 +263,14 @@ def submit_job(state, job):
 @jit
 def cancel_job(state, job):
     """Let the user of a job cancel it, with all components of its het job."""
-    one = first_of(state, job) if state.jobs[job].state != codes.NOT_SUBMITTED else np.int64(-1)
+    # A job that comes at this date was submitted before it is cancelled, and never starts.
+    has_come = state.jobs[job].submit_s <= state.scalars[0].message_s
+    one = first_of(state, job) if has_come else np.int64(-1)
     while one >= 0:
         row = state.jobs[one]
         if row.state == codes.RUNNING:
             end_job(state, one, codes.CANCELLED)
-        elif row.state == codes.WAITING:
+        elif row.state <= codes.WAITING:
             was_queued = row.is_queued != 0
             _drop(state, one)
             if was_queued:
