@@ -421,11 +421,10 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     rows["user"][has_user] = np.unique(rows["user"][has_user], return_inverse=True)[1]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
     has_limit = jobs["walltime_s"] != NO_WALLTIME
-    most_s = np.append(rules.qos["max_time_s"], np.inf)[
-        site_requests["qos"]
-    ]  # MaxWall: the limit of jobs that have none
+    # MaxWall is the limit of jobs that have none.
+    most_s = np.append(rules.qos["max_time_s"], np.inf)[site_requests["qos"]]
     rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s)
-    most_cores = np.append(_most_cores_of_a_job(rules), np.inf)[asked["account"]]
+    most_cores = np.append(_most_cores_of_a_job(rules), np.inf)[site_requests["account"]]
     rows["is_refused"] = (has_limit & (jobs["walltime_s"] > most_s)) | (jobs["cores"] > most_cores)
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)

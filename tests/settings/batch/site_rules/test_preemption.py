@@ -20,6 +20,7 @@ from hdrl.settings.batch.site_rules.model import (
     Preemption,
     PreemptMode,
     PriorityWeights,
+    SiteRules,
 )
 from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
 from hdrl.settings.batch.site_rules.simulator import check_rules
