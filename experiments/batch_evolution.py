@@ -8,7 +8,7 @@ are geometric means over windows; logs weigh the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,10 +36,19 @@ LOGS = {
 }
 """The logs, and how many processors their machines have."""
 
+OTHER_LOADED = {
+    "LANL-CM5": ("LANL-CM5-1994-4.1-cln.swf.gz", 1024),
+    "Lublin-1": ("lublin_256.swf.gz", 256),
+}
+"""Loaded logs that no weight was evolved on, and no rule chosen."""
+
+LOADED = LOGS | OTHER_LOADED
+"""All logs whose best classic policy has a mean bounded slowdown of 2 or more on the first 60 %."""
+
 UNSEEN = {"LLNL-Atlas": ("LLNL-Atlas-2006-2.1-cln.swf.gz", 9216)}
 """The same of a machine on which jobs hardly ever wait, and which nothing was evolved on."""
 
-SHIPPED = ("es-generalist", "es-unguarded")
+SHIPPED = ("es-generalist", "es-pausing", "es-unguarded")
 
 N_CHANGED, CHANGE = 4, 0.02
 """Number of repetitions of whole runs with other weights, and the standard deviation of the added numbers."""
@@ -59,6 +68,9 @@ BY_HAND = "index by hand"
 
 REFERENCES = (*OPPONENTS, BY_HAND)
 """Rivals of evolved policies: the opponents, and the same structure untrained."""
+
+FIRST_PART = "mean bounded slowdown of the best by requests, first 60 %"
+"""Measure of the load of a log: the geometric mean over windows of the part that chooses the opponents."""
 
 TAILS = {"longest wait": "longest_s", "99th percentile of waits": "tail_s"}
 """Further reported numbers of whole runs."""
@@ -91,12 +103,12 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
             found |= _by_log(name, _tables_of(outcomes, protocol), tables)
             if protocol == "continuous":
                 found |= {(name, column): one for column, one in tails(outcomes[0][0], outcomes[0][3:]).items()}
-    return found | _all_logs(tables)
+    return found | _over_windows(tables, "all logs")
 
 
 @PROTOCOLS.register("es-generalist")
 def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
-    """Return the results of the shipped generalist on the last parts of four logs, with and without its guard.
+    """Return the results of the shipped weights on the last parts of six logs, under three guards.
 
     A whole run is one number, and a few wide jobs that wait for months make it. So it is repeated with weights that are
     changed a little: geometric means over all of these, the least and the largest are reported, too.
@@ -104,9 +116,16 @@ def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
     Parameters
     ----------
     traces
-        Holds the logs of `LOGS`, whose first parts it knows, and of `UNSEEN`, which are in no mean over logs.
+        Holds the logs of `LOGS`, whose first parts the weights know, the others of `LOADED`, which they do not, and
+        those of `UNSEEN`, which are in no mean over logs.
     models
         Not used: a protocol of shipped policies.
+
+    Returns
+    -------
+    dict
+        Of each policy and log; then over the known logs and over the others, with intervals over windows; then over
+        all that are loaded, with intervals over logs.
     """
     from hdrl.settings.batch.policies.indexed import IndexKind, changed_index
     from hdrl.settings.batch.policies.pairs import read_pair
@@ -116,22 +135,40 @@ def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
     tables: dict[str, dict[str, Table]] = {policy: {} for policy in SHIPPED}
     by_hand = IndexKind(form="additive")
     untrained = by_hand.policy(np.zeros(by_hand.n_weights))
-    for name, (file, n_procs) in (LOGS | UNSEEN).items():
+    for name, (file, n_procs) in (LOADED | UNSEEN).items():
         log, opponents = judged_log(traces[file], n_procs)
+        found[name, FIRST_PART] = _slowdown_on_first_part(log, opponents[0])
         for policy, table in tables.items():
             changed = [changed_index(policy, CHANGE, number) for number in range(N_CHANGED)]
             for protocol in PROTOCOL_NAMES:
                 chosen = [read_pair(policy), *(changed if protocol == "continuous" else [])]
                 outcomes = outcomes_of(log, protocol, [*opponents, untrained, *chosen])
                 alone = [row[: len(REFERENCES) + 1] for row in outcomes]
-                numbers = _by_log(name, _tables_of(alone, protocol), table if name in LOGS else {})
+                numbers = _by_log(name, _tables_of(alone, protocol), table if name in LOADED else {})
                 if protocol == "continuous":
                     more = tails(alone[0][0], alone[0][3:]) | _over_changes(outcomes[0])
                     numbers |= {(name, column): one for column, one in more.items()}
                 found |= {(f"{policy}, {row}", column): one for (row, column), one in numbers.items()}
     for policy, table in tables.items():
-        found |= {(f"{policy}, {row}", column): one for (row, column), one in _all_logs(table).items()}
+        known, others = (
+            {column: _only(of_logs, logs) for column, of_logs in table.items()} for logs in (LOGS, OTHER_LOADED)
+        )
+        numbers = _over_windows(known, "known logs") | _over_windows(others, "other logs")
+        for column in (f"{protocol}, to {rival}" for protocol in PADDING for rival in REFERENCES):
+            means = np.array([ratios.mean() for ratios in table[column].values()])
+            numbers["loaded logs", column] = over_logs(means, f"loaded logs, {column}")
+        found |= {(f"{policy}, {row}", column): one for (row, column), one in numbers.items()}
     return found
+
+
+def _only(of_logs: Table, logs: Iterable[str]) -> Table:
+    return {name: of_logs[name] for name in logs}
+
+
+def _slowdown_on_first_part(log: JudgedLog, policy: PolicyPair) -> Finding:
+    """Return the geometric mean over windows of the first part of a log."""
+    values = log.selection_values([policy], usable_cores())
+    return Finding(float(elementary.exp(elementary.log(values).mean())))
 
 
 def _tables_of(outcomes: Sequence[Sequence[WindowOutcome]], protocol: str) -> dict[str, NDArray[np.float64]]:
@@ -190,10 +227,10 @@ def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, Finding]:
     return found
 
 
-def _all_logs(tables: Mapping[str, Table]) -> dict[Place, Finding]:
+def _over_windows(tables: Mapping[str, Table], row: str) -> dict[Place, Finding]:
     """Return the pooled ratios of all tables."""
     columns = [f"{protocol}, to {reference}" for reference in REFERENCES for protocol in PROTOCOL_NAMES]
-    return {("all logs", column): pooled(tables[column], column) for column in columns}
+    return {(row, column): pooled(tables[column], column) for column in columns}
 
 
 def judged_log(path: Path, n_procs: int, *, speedup: float = 1.0) -> tuple[JudgedLog, list[PolicyPair]]:
@@ -319,3 +356,18 @@ def pooled(table: Table, column: str) -> Finding:
     if min(len(values) for values in table.values()) > 1:
         low, high = elementary.exp(np.percentile(draws, (2.5, 97.5))).tolist()
     return Finding(value, low, high, trainings=tuple(each), null=1.0)
+
+
+def over_logs(ratios: NDArray[np.float64], what: str) -> Finding:
+    """Return the geometric mean of some logs' ratios, with an interval (95 %) over logs drawn again.
+
+    Parameters
+    ----------
+    ratios
+        Logarithms, one for each log.
+    what
+        Name of the stream of draws.
+    """
+    draws = stream(0, f"bootstrap of {what}").integers(0, len(ratios), (N_RESAMPLES, len(ratios)))
+    low, high = elementary.exp(np.percentile(ratios[draws].mean(axis=1), (2.5, 97.5))).tolist()
+    return Finding(float(elementary.exp(ratios.mean())), low, high, null=1.0)

@@ -13,25 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
-from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.batch_evolution import (
     CHANGE,
-    LOGS,
+    LOADED,
     N_CHANGED,
-    N_RESAMPLES,
     OPPONENTS,
     UNSEEN,
     judged_log,
     outcomes_of,
+    over_logs,
 )
 from hdrl.experiments.findings import Finding, Place, Playable
-
-OTHER_LOADED = {
-    "LANL-CM5": ("LANL-CM5-1994-4.1-cln.swf.gz", 1024),
-    "Lublin-1": ("lublin_256.swf.gz", 256),
-}
-"""Loaded logs that no weight was evolved on, and no rule chosen."""
 
 IDLE = UNSEEN | {"NASA-iPSC": ("NASA-iPSC-1993-3.1-cln.swf.gz", 128)}
 """Logs of machines on which jobs hardly ever wait; they are in no mean."""
@@ -65,13 +58,12 @@ def es_overload(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
     """
     del models
     found: dict[Place, Finding] = {}
-    loaded = LOGS | OTHER_LOADED
     as_logged: dict[str, list[Logarithms]] = {}
     faster: dict[str, list[Logarithms]] = {}
-    for name, (file, n_procs) in (loaded | IDLE).items():
+    for name, (file, n_procs) in (LOADED | IDLE).items():
         ratios = _ratios(traces[file], n_procs, 1.0)
         found |= _of_log(name, ratios)
-        if name not in loaded:
+        if name not in LOADED:
             continue
         _append(as_logged, ratios)
         if name != ALREADY_OVERLOADED:
@@ -80,7 +72,7 @@ def es_overload(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
             _append(faster, ratios)
     for row, table in (("loaded logs", as_logged), (f"arrivals {SPEEDUP:g} times as fast", faster)):
         found |= {
-            (row, column): _over_logs(np.array([one[place] for one in logs]), f"{row}, {column}")
+            (row, column): over_logs(np.array([one[place] for one in logs]), f"{row}, {column}")
             for what, logs in table.items()
             for place, column in enumerate(f"{measure}, {what}" for measure in MEASURES)
         }
@@ -123,10 +115,3 @@ def _of_log(row: str, ratios: Mapping[str, Logarithms]) -> dict[Place, Finding]:
         for what, values in ratios.items()
         for measure, value in zip(MEASURES, values, strict=True)
     }
-
-
-def _over_logs(ratios: NDArray[np.float64], what: str) -> Finding:
-    """Return the geometric mean of some logs' ratios, with an interval (95 %) over logs drawn again."""
-    draws = stream(0, f"bootstrap of {what}").integers(0, len(ratios), (N_RESAMPLES, len(ratios)))
-    low, high = elementary.exp(np.percentile(ratios[draws].mean(axis=1), (2.5, 97.5))).tolist()
-    return Finding(float(elementary.exp(ratios.mean())), low, high, null=1.0)

@@ -136,11 +136,15 @@ class JudgedLog:
         ``suffix``: what follows their names: ``"@geo"`` for those that use predictions.
         """
         names = heuristic_names(suffix)
-        pairs = [read_pair(name) for name in names]
+        values = self.selection_values([read_pair(name) for name in names], n_threads)
+        return names[int(np.mean(elementary.log(values), axis=0).argmin())]
+
+    def selection_values(self, policies: Sequence[PolicyPair], n_threads: int) -> Floats:
+        """Return the objective on the windows that select the best classic, shape ``(n_windows, n_policies)``."""
         n_windows = min(N_SELECTION_WINDOWS, (self.last - self.first) // self.n_jobs)
         starts = side_by_side((self.first, self.last), self.n_jobs, n_windows)
-        values = in_threads(lambda start: [one.value for one in self.outcomes(start, pairs)], starts, n_threads)
-        return names[int(np.mean(elementary.log(values), axis=0).argmin())]
+        outcomes = in_threads(lambda start: self.outcomes(start, policies), starts, n_threads)
+        return np.array([[one.value for one in row] for row in outcomes])
 
     def outcomes(
         self,
