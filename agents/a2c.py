@@ -2,7 +2,7 @@
 
 Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning", ICML 2016.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. Environments are stepped together instead of by asynchronous workers: the same seed gives the same weights.
 2. Adam instead of RMSProp, and advantages by GAE; ``gae_lambda = 1`` gives the n-step returns of the paper.

@@ -3,7 +3,7 @@
 Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning", Machine
 Learning 8, 1992. The preset ``advisor_seed`` follows ChamiLamelas' advisor for networks that are deepened.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. The return of an episode is less what episodes have brought so far, and divided by how much that varied: both are
    running means, so that a batch may be one episode. With ``baseline: start`` it is less what those episodes of the

@@ -7,7 +7,7 @@ Schaul et al., "Prioritized Experience Replay", ICLR 2016; Fortunato et al., "No
 together as in Hessel et al., "Rainbow", AAAI 2018. The preset ``d3qn`` is double, dueling and prioritised; ``rainbow``
 is all of it.
 
-What differs from the papers, and why:
+Differences from the papers, with reasons:
 
 1. The best next action, and the mean of the dueling advantages, are taken over legal actions alone.
 2. Adam and a Huber loss instead of RMSProp and clipped errors, which is the same gradient clipping.

@@ -3,7 +3,7 @@
 Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning", Machine
 Learning 8, 1992. The presets ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` follow the example agents of HDeepRM.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. Returns are standardised over the batch, as HDeepRM does, so that the learning rate does not depend on the unit of
    the reward.

@@ -3,7 +3,7 @@
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018; Christodoulou, "Soft Actor-Critic for Discrete
 Action Settings", 2019.
 
-What differs from the papers, and why:
+Differences from the papers, with reasons:
 
 1. Expectations over actions are sums over the legal ones; the target of the entropy is a share of the largest entropy
    that the legal actions of each observation allow, not of all actions.
