@@ -58,10 +58,10 @@ class DQNConfig(ReplayConfig):
     }
 
     is_double: bool = Field(
-        default=False, description="Whether the next action is chosen by the learning network and judged by the other."
+        default=False, description="True if the next action is chosen by the learning network and judged by the other."
     )
-    is_dueling: bool = Field(default=False, description="Whether values and advantages are learned apart.")
-    is_prioritised: bool = Field(default=False, description="Whether surprising transitions are drawn more often.")
+    is_dueling: bool = Field(default=False, description="True if values and advantages are learned apart.")
+    is_prioritised: bool = Field(default=False, description="True if surprising transitions are drawn more often.")
     n_return_steps: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=1, description="Steps whose rewards are counted before a value is; usual 1 to 5."
     )
@@ -89,7 +89,7 @@ class DQNConfig(ReplayConfig):
     )
     is_noisy: bool = Field(
         default=False,
-        description="Whether noise on the weights explores, as much of it as is learned to be good; epsilon_first and"
+        description="True if noise on the weights explores, as much of it as is learned to be good; epsilon_first and"
         " epsilon_last are usually 0 then.",
     )
     noise: Annotated[float, Field(gt=0, le=100)] = Field(

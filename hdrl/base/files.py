@@ -121,7 +121,7 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     by_content
-        Whether a name that ends in ``.gz`` means nothing: some download tools unpack what they fetch.
+        True if a name that ends in ``.gz`` means nothing: some download tools unpack what they fetch.
 
     Yields
     ------

@@ -80,9 +80,9 @@ class ProtocolServer:
     Parameters
     ----------
     energy
-        Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
+        True if it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
     hides_work
-        Whether messages leave out what jobs do, from which their run times follow. The requested time of each job is
+        True if messages leave out what jobs do, from which their run times follow. The requested time of each job is
         then its ``walltime``, whether the job is killed after it or not.
     """
 

@@ -53,11 +53,11 @@ class BatsimPicture:
     awaited
         Requests that Batsim has not answered yet.
     is_listening
-        Whether the next message may come: the last one has been answered.
+        True if the next message may come: the last one has been answered.
     hosts_were_looked_at
-        Whether Batsim has brought the power of its hosts up to date.
+        True if Batsim has brought the power of its hosts up to date.
     must_finish_registration
-        Whether Batsim waits for the end of registration.
+        True if Batsim waits for the end of registration.
     """
 
     def __init__(self, platform: Platform, workload: Workload, answer: Answer) -> None:

@@ -100,7 +100,7 @@ class BoardRow:
     tail
         Ratio of the mean tail to the baseline's: the largest over tasks.
     is_over
-        Whether a tail is above the limit of its task.
+        True if a tail is above the limit of its task.
     """
 
     player: BoardEntry
@@ -143,7 +143,7 @@ def write_board(
     Parameters
     ----------
     force
-        Whether pages that are there already are replaced.
+        True if pages that are there already are replaced.
 
     Returns
     -------

@@ -98,7 +98,7 @@ def check_result(
     n_windows
         Windows of each task that are simulated again, other ones in each check; ``None``: all.
     trust
-        Whether a Python file of the entry may run in this process instead of in one of its own.
+        True if a Python file of the entry may run in this process instead of in one of its own.
     message
         Progress callback.
 

@@ -48,7 +48,7 @@ def best_of(values: Mapping[str, NDArray[np.float64]], *, less: bool) -> tuple[s
     Parameters
     ----------
     less
-        Whether less is better.
+        True if less is better.
     """
     from hdrl.metrics.statistics import mean_ranks
 

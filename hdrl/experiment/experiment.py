@@ -113,11 +113,11 @@ def run_experiment(
     out
         The folder; it must not exist, or be empty, unless it is that of a training to resume.
     resumes
-        Whether to resume the training in the folder.
+        True to resume the training in the folder.
     on
         Location of several workers of a training: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
     hdeeprm_model
-        Whether ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
+        True if ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
 
     Raises
     ------

@@ -76,7 +76,7 @@ class ImportChoices:
     downtimes
         Maintenance, failures and drains of nodes: output of ``scontrol show res``, or a table in CSV.
     by_dependencies
-        Whether jobs wait for what they waited for, instead of being submitted when they could start.
+        True if jobs wait for what they waited for, instead of being submitted when they could start.
     similar
         Columns of `records.SIMILAR_COLUMNS` in which jobs are equal, up to numbers, that predictions by name take to be
         similar; none: jobs with equal names.

@@ -105,7 +105,7 @@ class ExactJob:
     messages
         Messages of the scheduler that it has not taken.
     kill_requested
-        Whether a kill has been requested.
+        True if a kill has been requested.
     actors
         Those that run it.
     task

@@ -177,7 +177,7 @@ class PolicyLearningAgent(LearningAgent):
     log_probs
         Logarithm of the probability of each action taken, tensors of shape ``(1,)``.
     samples_in_test
-        Whether actions are drawn even when the agent does not learn, as HDeepRM 0.3.1 does.
+        True if actions are drawn even when the agent does not learn, as HDeepRM 0.3.1 does.
     """
 
     def __init__(self, gamma: float) -> None:

@@ -31,7 +31,7 @@ class Candidate:
     sha256: tuple[str, ...] = ()  # hash of each file
     n_seeds: int = 1  # seeds to run it with
     agent_files: tuple[str, ...] = ()  # agent files that the user has named for models
-    trust: bool = False  # whether the agent file beside a model may run
+    trust: bool = False  # True if the agent file beside a model may run
 
     @property
     def is_model(self) -> bool:

@@ -25,7 +25,7 @@ class Scope:
 
     n_cases: int  # number of cases that judge candidates; those with higher numbers choose the baseline
     n_points: int  # number of points
-    may_grow: bool  # whether a baseline that is chosen may come on top
+    may_grow: bool  # True if a baseline that is chosen may come on top
 
 
 class PointStore:
@@ -137,7 +137,7 @@ class UnfinishedComparison:
 
     points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
     scope: Scope | None  # size of the comparison; ``None``: not known
-    is_worked_on: bool | None  # whether a process works on it; ``None``: not known
+    is_worked_on: bool | None  # True if a process works on it; ``None``: not known
 
 
 def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedComparison:

@@ -87,7 +87,7 @@ class SummaryRow:
     metric: str
     unit: str
     candidate: str
-    is_baseline: bool  # whether it is what ratios refer to
+    is_baseline: bool  # True if it is what ratios refer to
     # how much it was run
     n_windows: int
     n_seeds: int
@@ -110,7 +110,7 @@ class SummaryRow:
     n_jobs: int
     n_unfinished: int
     n_failed: int  # simulations that could not be carried to their end
-    is_contested: bool = False  # whether the mean ratio and the signed ranks of the windows speak for different sides
+    is_contested: bool = False  # True if the mean ratio and the signed ranks of the windows speak for different sides
     # the ratio is better than this, one-sided, with the confidence of the interval; NaN where neither side is better
     bound: float = math.nan
     # share of windows and pairs of seeds in which the candidate is better than the baseline; NaN as above
@@ -119,7 +119,7 @@ class SummaryRow:
     # mean over windows of the rank among all candidates that have a number in each, 1 the best; NaN as above
     mean_rank: float = math.nan
     confidence: float = CONFIDENCE  # share of intervals that would hold the true value
-    decides_as_baseline: bool = False  # whether all metrics equal the baseline's in all windows
+    decides_as_baseline: bool = False  # True if all metrics equal the baseline's in all windows
     # trainings that the candidate averages, if the intervals include what other trainings would change
     n_averaged: int = 0
     n_weeks: int = 0  # weeks from which the interval of a single run comes, and p; 0 where there are windows

@@ -42,7 +42,7 @@ FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 class TraceNeed(Block):
     """A trace that usually cannot be shipped: a file, or a folder of files."""
 
-    is_folder: bool = Field(default=False, description="Whether it is a folder.")
+    is_folder: bool = Field(default=False, description="True if it is a folder.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
@@ -92,13 +92,13 @@ class Recipe(Block):
         default_factory=list, description="Columns of training.csv whose last values are claimed, means over the seeds."
     )
     by_workload: bool = Field(
-        default=True, description="Whether the numbers of single workloads are claimed beside those of all: of a sweep."
+        default=True, description="True if the numbers of single workloads are claimed beside those of all: of a sweep."
     )
     effects: list[Effect] = Field(
         default_factory=list, description="Reference values of numbers that are neither ratios nor differences."
     )
     traces: dict[FileName, TraceNeed] = Field(default_factory=dict, description="Traces that it needs, by file name.")
-    is_long: bool = Field(default=False, description="Whether it takes more than some minutes.")
+    is_long: bool = Field(default=False, description="True if it takes more than some minutes.")
     relative_tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=1e-6, description="By which share of a claimed number a result may differ."
     )

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 class Trained:
     """Result of a training."""
 
-    is_complete: bool  # whether it went through all its iterations; otherwise it can be resumed
+    is_complete: bool  # True if it went through all its iterations; otherwise it can be resumed
     model: Path  # the best by validation, else the last
     # iterations, decisions and episodes in all
     n_iterations: int

@@ -65,7 +65,7 @@ class Table:
         Validation and test accuracies of jobs that never adapt, under other rules, by name: ``linear-decay``; each of
         shape ``(2, n_draws)``.
     has_validation
-        Whether validation and test are apart.
+        True if validation and test are apart.
     """
 
     name: str

@@ -133,7 +133,7 @@ def read_sacct(path: Path, clock: Clock, *, has_lines: bool = False) -> Dump:
     path
         The file, packed by gzip or not.
     has_lines
-        Whether to keep the programs that submit lines run.
+        True to keep the programs that submit lines run.
 
     Raises
     ------

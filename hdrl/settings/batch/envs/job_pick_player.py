@@ -60,7 +60,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     core_selection
         Core selection of a picked job: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
-        Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
+        True if energy is accounted for; ``None``: if the platform says what its hosts draw.
     compatibility
         Refused unless ``None``: it is another simulator.
     **choices

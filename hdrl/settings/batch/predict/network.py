@@ -33,7 +33,7 @@ class RunTimeNetwork:
 
     numbers: tuple[float, ...]  # weights and biases in the order of `kernel.groups`
     trained_on: Mapping[str, float]  # name of each log that it was trained on, and up to which share of its jobs
-    by_name: bool = False  # whether it sees groups by the names of jobs, see `workload.history`
+    by_name: bool = False  # True if it sees groups by the names of jobs, see `workload.history`
 
 
 class _File(BaseModel):

@@ -99,7 +99,7 @@ class FetchedLog:
     size_bytes, sha256
         Of the file.
     is_new
-        Whether it was downloaded now.
+        True if it was downloaded now.
     thanks
         The ``Acknowledge`` lines of its header; empty if there are none.
     """

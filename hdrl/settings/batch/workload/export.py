@@ -56,7 +56,7 @@ def schedule_log(
     header
         Directives to write besides those that follow from the jobs.
     whole_seconds
-        Whether to round all dates, for programs that read whole seconds only; a job then may seem to run 0 s.
+        True to round all dates, for programs that read whole seconds only; a job then may seem to run 0 s.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class Throughputs:
         Parameters
         ----------
         is_spread
-            Whether it lies on more nodes than it would need.
+            True if it lies on more nodes than it would need.
 
         Raises
         ------
