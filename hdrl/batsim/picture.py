@@ -224,7 +224,7 @@ class BatsimPicture:
     def _killed(self, event: Event) -> None:
         for job_id in event.data["job_ids"]:
             job = self.index_of.get(job_id, -1)
-            if job < 0 or not self.state.jobs["kill_asked"][job]:
+            if job < 0 or not self.state.jobs["kill_requested"][job]:
                 raise self._wrong(event, f"the scheduler did not request to kill job {shown(job_id)}")
             report = event.data["job_progress"].get(job_id)
             progress = report.get("progress") if isinstance(report, dict) else None

@@ -47,7 +47,7 @@ def test_all_networks_are_portable(name: str) -> None:
 
     shape = next((shape for start, shape in SHAPES.items() if name.startswith(start)), (12, 7))
     built = NETWORKS[name](NetworkConfig(network=name), shape, 12, torch.Generator(), has_critic=True)
-    assert portability._says_so(built)
+    assert portability._is_declared_portable(built)
 
 
 def test_what_users_bring_is_told() -> None:

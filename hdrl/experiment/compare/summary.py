@@ -228,10 +228,16 @@ def _by_weeks(measured: Measured, row: SummaryRow, confidence: float, choices: M
     windows = measured.windows_of(row.workload)
     if len(windows) != 1 or row.is_baseline or row.decides_as_baseline or math.isnan(row.ratio):
         return row
-    ours, theirs = (measured.weeks[name][windows[0]] for name in (row.candidate, measured.baseline))
-    if not ours or not theirs or ours["n_jobs"].shape[0] != theirs["n_jobs"].shape[0]:
+    candidate_values, reference_values = (
+        measured.weeks[name][windows[0]] for name in (row.candidate, measured.baseline)
+    )
+    if (
+        not candidate_values
+        or not reference_values
+        or candidate_values["n_jobs"].shape[0] != reference_values["n_jobs"].shape[0]
+    ):
         return row
-    weights, tables = ours["n_jobs"][:, 0], (ours[row.metric], theirs[row.metric])
+    weights, tables = candidate_values["n_jobs"][:, 0], (candidate_values[row.metric], reference_values[row.metric])
     for name, table in zip((row.candidate, measured.baseline), tables, strict=True):
         whole = measured.values[name][row.metric][windows[0]]
         mean = (table * weights[:, np.newaxis]).sum(axis=0) / weights.sum()
@@ -276,10 +282,16 @@ def _of_logs(
 
 def _is_equal(one: FloatArray, other: FloatArray) -> bool:
     """Return whether all values are equal but for rounding, each seed of one side with each of the other."""
-    ours, theirs = one[:, :, np.newaxis], other[:, np.newaxis, :]
+    candidate_values, reference_values = one[:, :, np.newaxis], other[:, np.newaxis, :]
     with np.errstate(invalid="ignore"):
-        close = np.abs(ours - theirs) <= EQUAL * np.maximum(np.abs(ours), np.abs(theirs))
-    return bool(np.all(close | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))
+        close = np.abs(candidate_values - reference_values) <= EQUAL * np.maximum(
+            np.abs(candidate_values), np.abs(reference_values)
+        )
+    return bool(
+        np.all(
+            close | (candidate_values == reference_values) | (np.isnan(candidate_values) & np.isnan(reference_values))
+        )
+    )
 
 
 def _drop_rounding_errors(table: FloatArray, unit: str) -> FloatArray:

@@ -378,8 +378,8 @@ class Options(OptionsFile):
     def no_model(self) -> str | None:
         """Return why no model can decide under these options; ``None`` if one can."""
         environment = self.learning.environment
-        asking = [name for name in SIMULATORS if SIMULATORS[name].asks_networks]
-        known = asking if environment == "policy_pair" and self.compatibility is None else ["embedded"]
+        supporting = [name for name in SIMULATORS if SIMULATORS[name].supports_networks]
+        known = supporting if environment == "policy_pair" and self.compatibility is None else ["embedded"]
         if self.simulator in known or environment == "job_index":
             return None
         where = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])]) if len(known) > 1 else repr(known[0])

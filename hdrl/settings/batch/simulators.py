@@ -37,7 +37,7 @@ class SimulatorKind:
     # given a policy that is not its own, returns what makes it follow that policy, given the platform, the workload and
     # its settings; or the place of that function. Empty: nothing makes it
     deploys: Callable[..., Any] | str = ""
-    asks_networks: bool = False  # True if it has the method ``decisions``, so that networks can choose policy pairs
+    supports_networks: bool = False  # True if it has the method ``decisions``, so that networks can choose policy pairs
     follows_site_rules: bool = False  # True if jobs start there by the rules of the site that a machine may have
     floor: str = ""  # difference between two equal runs of it, a sentence; empty: they are the same
 
@@ -118,15 +118,17 @@ SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
 """Simulators: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
 
 SIMULATORS.register("embedded")(
-    SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator", asks_networks=True)
+    SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator", supports_networks=True)
 )
 SIMULATORS.register("site")(
     SimulatorKind("hdrl.settings.batch.site_rules.simulator:site_simulator", follows_site_rules=True)
 )
 SIMULATORS.register("exact")(
-    SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, asks_networks=True)
+    SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, supports_networks=True)
 )
-SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True, asks_networks=True))
+SIMULATORS.register("batsim")(
+    SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True, supports_networks=True)
+)
 SIMULATORS.register("slurm")(
     SimulatorKind(
         "hdrl.slurm.simulator:slurm_simulator",

@@ -246,9 +246,9 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         self._pools.set_window(self._pool, row, window)
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:
-        return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
+        return {"start": self._requested_windows(options["start"], rows)} if "start" in options else {}
 
-    def _asked_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
+    def _requested_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
         """Return the window of each of some rows; requests for other rows are ignored."""
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
