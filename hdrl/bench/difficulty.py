@@ -259,7 +259,7 @@ def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
             for row in read_records(path)
         ]
     except (KeyError, ValueError, AttributeError, StopIteration):
-        raise ReadError(path, "is no table of shipped policies") from None
+        raise ReadError(path, "is not a table of shipped policies") from None
 
 
 def _short(value: object) -> object:
@@ -289,7 +289,7 @@ def read_facts(folder: Path = KEPT_IN) -> dict[str, Difficulty]:
     try:
         rows = [_difficulty(row) for row in read_records(path)]
     except (KeyError, ValueError, TypeError):
-        raise ReadError(path, "is no table of difficulties") from None
+        raise ReadError(path, "is not a table of difficulties") from None
     return {row.task: row for row in rows}
 
 
@@ -327,5 +327,5 @@ def _classics(path: Path) -> dict[str, list[Classic]]:
             one = Classic(row["task"], row["sha256"], row["policy"], numbers[0], numbers[1])
             found.setdefault(one.task, []).append(one)
     except (KeyError, ValueError, AttributeError):
-        raise ReadError(path, "is no table of classic policies") from None
+        raise ReadError(path, "is not a table of classic policies") from None
     return found

@@ -177,7 +177,7 @@ def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun
         _announce(plan, "simulating", progress)
         left_out = [name for name in DECISION_FILES if name in options.also_write_names]
         if left_out and agent.kind is AgentKind.POLICY:
-            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
+            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is not an agent with actions")
         decider = decider_of(plan)
         trace = decider.play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
         simulation_s = clock.lap("simulate_s")

@@ -30,7 +30,7 @@ from hdrl.version import VERSION
 FORMAT = "hdrl model"
 FORMAT_VERSION = 1
 
-NOT_OURS = "is no model file of hdrl; of what Stable-Baselines3, RLlib or CleanRL saved, hdrl model import makes one"
+NOT_OURS = "is not a model file of hdrl; of what Stable-Baselines3, RLlib or CleanRL saved, hdrl model import makes one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
     ``path``: where they come from, for messages.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
-        raise ReadError(path, "is no model file, or a truncated one")
+        raise ReadError(path, "is not a model file, or a truncated one")
     _check_unpacked(data, path)
     # torch raises whatever its parts do, and no damaged file may show a traceback.
     try:

@@ -36,7 +36,7 @@ def nonportable_reasons(agent: Agent) -> list[str]:
     if JIT_DISABLED:
         reasons.append("there is no compiler (NUMBA_DISABLE_JIT)")
     if platform.machine() not in _MACHINES:
-        reasons.append(f"this is no x86-64 processor ({platform.machine()})")
+        reasons.append(f"this is not an x86-64 processor ({platform.machine()})")
     elif missing := [feature for feature in ("avx2", "fma") if not processor_features().get(feature)]:
         reasons.append(f"this processor lacks {' and '.join(missing)}, so that the C library computes otherwise")
     return reasons

@@ -439,7 +439,7 @@ def _check_out(out: Path, *, force: bool) -> None:
     if not force:
         raise OutputError(f"{out}: exists already, expected the name of a new folder (--force replaces an import)")
     if not (out / REPORT).is_file() or out.is_symlink():
-        raise OutputError(f"{out}: is no folder that 'hdrl site import' made, so --force does not replace it")
+        raise OutputError(f"{out}: is not a folder that 'hdrl site import' made, so --force does not replace it")
 
 
 def _write(found: SiteImport, out: Path, *, force: bool) -> None:

@@ -88,7 +88,7 @@ def test_what_the_machine_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert portability.nonportable_reasons(agent()) == [
         "there is no compiler (NUMBA_DISABLE_JIT)",
-        "this is no x86-64 processor (aarch64)",
+        "this is not an x86-64 processor (aarch64)",
     ]
 
 

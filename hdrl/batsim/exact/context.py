@@ -148,7 +148,7 @@ class ExactContext:
         parts = job_id.split("!")
         workload = self.workloads.get(parts[0])
         if len(parts) != 2 or workload is None:
-            raise BatsimError(f"{where}: {job_id!r} is no job id; workloads: {', '.join(self.workloads) or 'none'}")
+            raise BatsimError(f"{where}: {job_id!r} is not a job id; workloads: {', '.join(self.workloads) or 'none'}")
         job = workload.jobs.get(job_id)
         if job is None:
             if workload.has_met(job_id):

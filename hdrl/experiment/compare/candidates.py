@@ -208,7 +208,7 @@ def _paths(sweep: Sweep, text: str) -> list[Path]:
     try:
         found = sorted(root.glob(pattern))
     except (ValueError, NotImplementedError) as error:  # a ** beside other letters
-        raise ReadError(text, f"is no pattern ({error})") from None
+        raise ReadError(text, f"is not a pattern ({error})") from None
     if not found:
         raise ReadError(text, "no such file")
     return found

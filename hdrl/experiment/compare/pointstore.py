@@ -103,7 +103,9 @@ class PointStore:
                 else:
                     self._results[line["point"]] = _result_of(line, self._metrics)
             except (ValueError, KeyError, TypeError):
-                raise OutputError(f"{self._path}:{number}: is no line of a comparison; expected a new folder") from None
+                raise OutputError(
+                    f"{self._path}:{number}: is not a line of a comparison; expected a new folder"
+                ) from None
             is_first = False
             complete_to = self._file.tell()
         self._file.truncate(complete_to)

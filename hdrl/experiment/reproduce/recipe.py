@@ -131,7 +131,9 @@ class Recipe(Block):
                 positions.append((one.against, one.column))
             for place in positions:
                 if place not in results:
-                    raise ValueError(f"effects names {place[0]!r}, {place[1]!r}, which is no number of this experiment")
+                    raise ValueError(
+                        f"effects names {place[0]!r}, {place[1]!r}, which is not a number of this experiment"
+                    )
             found[positions[0]] = results[positions[1]].value if isinstance(one.against, str) else one.against
         return found
 
@@ -140,7 +142,7 @@ class Recipe(Block):
         for row, parent in self.starts_from.items():
             for name in (row, parent):
                 if name not in self.options:
-                    raise ValueError(f"starts_from names {name!r}, which is no row of options")
+                    raise ValueError(f"starts_from names {name!r}, which is not a row of options")
         found: list[list[str]] = []
         left = list(self.options)
         while left:

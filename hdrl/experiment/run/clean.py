@@ -110,10 +110,10 @@ def _runs(folder: Path) -> list[Path]:
     inside = sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
     runs = [path for path in inside if re.fullmatch(r"run_\d+", path.name)]
     if not runs or len(runs) < len(inside):
-        raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
+        raise ReadError(folder, f"is not a folder of results of hdrl: it has no {MANIFEST_FILE}")
     for path in runs:
         if path.is_symlink() or not path.is_dir():
-            raise OptionsError(f"{path}: is no folder, expected a run")
+            raise OptionsError(f"{path}: is not a folder, expected a run")
     return runs
 
 

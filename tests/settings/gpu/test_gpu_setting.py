@@ -155,7 +155,7 @@ def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
             "it is for",
         ),
         ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "t.json"}}, "v100, ('A', 1), null is -1"),
-        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "k.json"}}, "'A' is no kind of job"),
+        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "k.json"}}, "'A' is not a kind of job"),
         ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "p.json"}}, "('A', 1), ('A', 1) is not a"),
         ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "m.json"}}, "no throughput of"),
         (

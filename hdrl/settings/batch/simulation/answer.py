@@ -185,7 +185,7 @@ class Answer:
         name = self._ADDERS.get(type(decision))
         if name is None:
             raise DecisionError(
-                f"{decision!r} is no decision; expected one of hdrl.settings.batch.simulation.decisions"
+                f"{decision!r} is not a decision; expected one of hdrl.settings.batch.simulation.decisions"
             )
         getattr(self, name)(decision)
 

@@ -78,7 +78,7 @@ def schedule_log(
     rows["status"] = [SWF_STATUS.get(state, UNKNOWN_VALUE) for state in states]
     for field, values in (known or {}).items():
         if field not in _FROM_LOG:
-            raise WorkloadError(f"{name}: {field!r} is no column that a schedule leaves open")
+            raise WorkloadError(f"{name}: {field!r} is not a column that a schedule leaves open")
         rows[field] = _known(np.asarray(values, dtype=np.float64))
     order = np.argsort(rows["submit_s"], kind="stable")
     rows = rows[order]
