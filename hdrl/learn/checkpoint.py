@@ -149,7 +149,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     try:
         header = json.dumps({name: getattr(checkpoint, name) for name in _JSON}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise LearningError(f"what a model file says of itself must be JSON: {error}") from None
+        raise LearningError(f"the header of a model file must be JSON: {error}") from None
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

@@ -70,7 +70,7 @@ def live_page(folder: str | Path) -> str:
     if not folder.is_dir():
         if folder.exists():
             raise ReadError(folder, "is a file, expected the folder of a run, a training or a comparison")
-        raise ReadError(folder, "no such folder; what fills it makes it once it has read all that it needs")
+        raise ReadError(folder, "no such folder; a run creates it after it has read its inputs")
     shown = _shown(folder)
     if is_finished(shown) or _has_runs(folder):
         return build_report([shown])

@@ -396,7 +396,7 @@ _TRAINED = {"kind": "training", "options": {"a": "a.json", "b": "b.json"}, "seed
         ({"kind": "options"}, "kind 'options' needs options and metrics"),
         ({"kind": "training", "options": {"a": "a.json"}, "seeds": [1]}, "needs options, seeds and either sweep or"),
         (_TRAINED | {"starts_from": {"b": "c"}}, "starts_from names 'c', which is not a row of options"),
-        (_TRAINED | {"starts_from": {"a": "b", "b": "a"}}, "starts_from goes round in a circle: a, b"),
+        (_TRAINED | {"starts_from": {"a": "b", "b": "a"}}, "starts_from has a cycle: a, b"),
         ({"kind": "sweep", "sweep": "../x.json"}, "sweep is '../x.json', expected the name of a file"),
         ({"kind": "sweep", "sweep": "x.json"}, "names 'x.json', which is not in its folder"),
         ({"kind": "dance"}, "kind is 'dance'; known: "),

@@ -148,7 +148,7 @@ class Recipe(Block):
         while left:
             ready = [row for row in left if self.starts_from.get(row) not in left]
             if not ready:
-                raise ValueError(f"starts_from goes round in a circle: {', '.join(left)}")
+                raise ValueError(f"starts_from has a cycle: {', '.join(left)}")
             found.append(ready)
             left = [row for row in left if row not in ready]
         return found

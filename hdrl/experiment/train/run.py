@@ -158,7 +158,8 @@ class TrainingRun:
         if self.options.learning.distributed is not None:
             if decisions.lines:
                 raise OptionsError(
-                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, which several workers lack"
+                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, "
+                    "which trainings with several workers do not write"
                 )
             return None
         if not decisions.is_needed:

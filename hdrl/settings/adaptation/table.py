@@ -228,7 +228,7 @@ def _are_texts(value: Any) -> bool:
 def _device(data: Mapping[str, Any], path: Path) -> str:
     device = data.get("device", SEED_DEVICE)
     if not isinstance(device, str) or not device.strip():
-        raise ReadError(path, f"device is {shown(device)}, expected the name of what the jobs ran on")
+        raise ReadError(path, f"device is {shown(device)}, expected the name of the device that ran the jobs")
     return device
 
 
@@ -276,7 +276,7 @@ def _array(values: Any, path: Path, what: str) -> Floats:
     try:
         found = np.array(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
-        raise ReadError(path, f"has rows whose {what} are not equally many numbers") from None
+        raise ReadError(path, f"has rows whose {what} are lists of different lengths") from None
     if not np.isfinite(found).all():
         raise ReadError(path, f"has rows whose {what} are not all numbers")
     return found

@@ -187,7 +187,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             If none has.
         """
         if self._trace is None:
-            raise SimulationError("no episode has ended yet, so that there is no trace")
+            raise SimulationError("no episode has ended yet, so there is no trace")
         return self._trace
 
     def play_actor(self, actor: PlainActor, *, seed: int) -> None:

@@ -313,7 +313,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         """
         finished = self._finished[row] if 0 <= row < self.num_envs else None
         if finished is None:
-            raise SimulationError(f"row {row}: no episode has ended yet, so that there is no trace")
+            raise SimulationError(f"row {row}: no episode has ended yet, so there is no trace")
         window, seed, actions, n_actions = finished
         if n_actions > len(actions):
             raise SimulationError(

@@ -101,7 +101,7 @@ class Downtime:
 def _date_s(text: str) -> float:
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
-        raise ValueError(f"date {text!r} says no zone, expected for instance 2026-01-01T00:00:00Z")
+        raise ValueError(f"date {text!r} has no time zone, expected for instance 2026-01-01T00:00:00Z")
     return found.timestamp()
 
 

@@ -184,7 +184,7 @@ def _array(values: Any, where: str, path: Path) -> Floats:
     try:
         found = np.array(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
-        raise ReadError(path, f"{where} are not equally many numbers in all rows") from None
+        raise ReadError(path, f"{where} must hold equally many numbers in all rows") from None
     if found.ndim != _DIMENSIONS[name] or not found.size or not np.isfinite(found).all():
-        raise ReadError(path, f"{where} are not equally many numbers in all rows")
+        raise ReadError(path, f"{where} must hold equally many numbers in all rows")
     return found

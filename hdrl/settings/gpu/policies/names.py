@@ -175,9 +175,7 @@ def read_policy(text: str) -> Policy:
     """
     first, *parts = (part.strip().lower().replace("_", "-") for part in text.split("+"))
     if first in SHARES:
-        raise OptionsError(
-            f"policy {text!r}: {first} shares out GPUs in rounds of its own, leave what is behind it out"
-        )
+        raise OptionsError(f"policy {text!r}: {first} allocates GPUs in its own rounds; leave out the rest of the name")
     if first not in ORDERS:
         raise UnknownName("policy of GPU clusters", first, [*ORDERS, *SHARES])
     order = ORDERS[first]
