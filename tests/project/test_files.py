@@ -45,7 +45,7 @@ def test_names_of_nothing(name: str, text: str):
         (b'{"a": 1, "a": 2}', "key 'a' appears twice"),
         (b"\xff", "is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"9" * 5000, "no usable JSON"),
+        (b"9" * 5000, "not usable JSON"),
     ],
 )
 def test_json_that_is_refused(tmp_path: Path, content: bytes, text: str):
