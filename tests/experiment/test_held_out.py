@@ -102,7 +102,7 @@ def test_protocols_say_which_jobs_are_simulated_and_count(log: Path):
     assert (training.first_job, training.warm_up, training.n_jobs) == (0, 0, 140)
     with pytest.raises(UnknownName, match="continuous"):
         by_protocol(sweep(log), "contiguous")
-    with pytest.raises(OptionsError, match="a protocol says itself"):
+    with pytest.raises(OptionsError, match="the protocol sets what is simulated"):
         by_protocol(sweep(log, windows={"length": 20, "warm_up": 5}), "padded")
 
 

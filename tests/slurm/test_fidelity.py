@@ -111,7 +111,7 @@ def test_a_run_in_which_nothing_started(tmp_path: Path) -> None:
     folder = record(tmp_path / "run", 0, 600, 1200)
     text = (folder / "jobcomp.txt").read_text()
     (folder / "jobcomp.txt").write_text(re.sub(r"StartTime=\S+", "StartTime=Unknown", text))
-    with pytest.raises(ReadError, match="of fewer than two jobs when they started"):
+    with pytest.raises(ReadError, match="start times of fewer than two jobs"):
         read_run(folder)
 
 
