@@ -2,7 +2,7 @@
 
 Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning", ICML 2016.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. Environments are stepped together instead of by asynchronous workers: the same seed gives the same weights.
 2. Adam instead of RMSProp, and advantages by GAE; ``gae_lambda = 1`` gives the n-step returns of the paper.
@@ -35,7 +35,7 @@ class A2CConfig(ValueConfig):
     lr: LearningRate = Field(default=7e-4, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
     value_lr: LearningRate | None = Field(default=None, description="Learning rate of the critic; null: the same.")
     gae_lambda: Share = Field(default=1.0, description="Weight of longer advantage estimates; 1: n-step returns.")
-    is_standardised: bool = Field(default=False, description="Whether the advantages of a batch are standardised.")
+    is_standardised: bool = Field(default=False, description="True if the advantages of a batch are standardised.")
     entropy_coef: Coefficient = Field(
         default=0.01, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )

@@ -3,7 +3,7 @@
 Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning", Machine
 Learning 8, 1992. The preset ``advisor_seed`` follows ChamiLamelas' advisor for networks that are deepened.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. The return of an episode is less what episodes have brought so far, and divided by how much that varied: both are
    running means, so that a batch may be one episode. With ``baseline: start`` it is less what those episodes of the
@@ -48,13 +48,13 @@ class AdvisorConfig(NetworkConfig):
 
     network: str = Field(default="sequence", description="Name of the network.")
     gradient: Literal["sampled", "exact"] = Field(
-        default="sampled", description="Whether episodes are drawn, or every one is played and weighed."
+        default="sampled", description="Draw episodes, or play and weigh every one."
     )
     n_episodes: Few = Field(default=1, description="sampled: episodes of each environment in a batch.")
     lr: LearningRate = Field(default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
     lr_decay: PositiveShare = Field(default=1.0, description="Factor on the learning rate every 500 updates.")
     has_baseline: bool = Field(
-        default=True, description="sampled: whether the mean return is taken off and its spread divided by."
+        default=True, description="sampled: true if the mean return is taken off and its spread divided by."
     )
     baseline: Literal["running", "start"] = Field(
         default="running",

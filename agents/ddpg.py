@@ -4,7 +4,7 @@ Lillicrap et al., "Continuous control with deep reinforcement learning", ICLR 20
 can be counted, so no environment of hdrl needs it and it has no name in options files; `hdrl.experiment.devices`
 measures with it how fast a device learns.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. The noise is Gaussian and independent from step to step; later work found the correlated one of no use.
 2. The action enters the critic with the observation, not at its second layer.

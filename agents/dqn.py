@@ -7,7 +7,7 @@ Schaul et al., "Prioritized Experience Replay", ICLR 2016; Fortunato et al., "No
 together as in Hessel et al., "Rainbow", AAAI 2018. The preset ``d3qn`` is double, dueling and prioritised; ``rainbow``
 is all of it.
 
-What differs from the papers, and why:
+Differences from the papers, with reasons:
 
 1. The best next action, and the mean of the dueling advantages, are taken over legal actions alone.
 2. Adam and a Huber loss instead of RMSProp and clipped errors, which is the same gradient clipping.
@@ -58,10 +58,10 @@ class DQNConfig(ReplayConfig):
     }
 
     is_double: bool = Field(
-        default=False, description="Whether the next action is chosen by the learning network and judged by the other."
+        default=False, description="True if the next action is chosen by the learning network and judged by the other."
     )
-    is_dueling: bool = Field(default=False, description="Whether values and advantages are learned apart.")
-    is_prioritised: bool = Field(default=False, description="Whether surprising transitions are drawn more often.")
+    is_dueling: bool = Field(default=False, description="True if values and advantages are learned apart.")
+    is_prioritised: bool = Field(default=False, description="True if surprising transitions are drawn more often.")
     n_return_steps: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=1, description="Steps whose rewards are counted before a value is; usual 1 to 5."
     )
@@ -89,7 +89,7 @@ class DQNConfig(ReplayConfig):
     )
     is_noisy: bool = Field(
         default=False,
-        description="Whether noise on the weights explores, as much of it as is learned to be good; epsilon_first and"
+        description="True if noise on the weights explores, as much of it as is learned to be good; epsilon_first and"
         " epsilon_last are usually 0 then.",
     )
     noise: Annotated[float, Field(gt=0, le=100)] = Field(

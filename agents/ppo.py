@@ -4,7 +4,7 @@ Schulman et al., "Proximal Policy Optimization Algorithms", 2017; Huang and Onta
 Masking in Policy Gradient Algorithms", FLAIRS 2022. The preset ``rlscheduler`` has the settings of Zhang et al.,
 "RLScheduler", SC 2020.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. The learning rates of actor and critic may differ, as in RLScheduler and Spinning Up.
 2. An update ends early when the policy has moved too far (``target_kl``, also from Spinning Up); where actor and

@@ -3,7 +3,7 @@
 Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning", Machine
 Learning 8, 1992. The presets ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` follow the example agents of HDeepRM.
 
-What differs from the paper, and why:
+Differences from the paper, with reasons:
 
 1. Returns are standardised over the batch, as HDeepRM does, so that the learning rate does not depend on the unit of
    the reward.
@@ -41,8 +41,8 @@ class ReinforceConfig(NetworkConfig):
     lr: LearningRate = Field(default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
     value_lr: LearningRate | None = Field(default=None, description="Learning rate of the baseline; null: the same.")
     gamma: Share = Field(default=0.99, description="Discount of later rewards; usual 0.9 to 1.")
-    is_standardised: bool = Field(default=True, description="Whether the returns of a batch are standardised.")
-    has_baseline: bool = Field(default=False, description="Whether a critic's estimate is taken off the returns.")
+    is_standardised: bool = Field(default=True, description="True if the returns of a batch are standardised.")
+    has_baseline: bool = Field(default=False, description="True if a critic's estimate is taken off the returns.")
     entropy_coef: Coefficient = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )

@@ -3,7 +3,7 @@
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018; Christodoulou, "Soft Actor-Critic for Discrete
 Action Settings", 2019.
 
-What differs from the papers, and why:
+Differences from the papers, with reasons:
 
 1. Expectations over actions are sums over the legal ones; the target of the entropy is a share of the largest entropy
    that the legal actions of each observation allow, not of all actions.
@@ -42,7 +42,7 @@ class SACConfig(ReplayConfig):
     alpha: Positive = Field(
         default=0.2, description="Temperature: what a nat of entropy is worth; at first, if it is learned."
     )
-    is_alpha_learned: bool = Field(default=True, description="Whether the temperature is learned.")
+    is_alpha_learned: bool = Field(default=True, description="True if the temperature is learned.")
     target_entropy: Share = Field(
         default=0.5,
         description="Share of the largest possible entropy that is aimed at; usual 0.1 to 0.98, the papers 0.98.",

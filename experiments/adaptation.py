@@ -106,7 +106,9 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
         learned = row.partition(",")[0].split(THEN)
         for name in learned:
             if name not in tables:
-                raise OptionsError(f"row {row!r} learns {name!r}, which is no table, expected names joined by {THEN}")
+                raise OptionsError(
+                    f"row {row!r} learns {name!r}, which is not a table, expected names joined by {THEN}"
+                )
         parents = by_row.get(THEN.join(learned[:-1]), [])
         judged = {"rank": [_played(model, tables[learned[-1]]) for model in of_row]}
         if parents:

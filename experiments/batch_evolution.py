@@ -180,8 +180,11 @@ def _tables_of(outcomes: Sequence[Sequence[WindowOutcome]], protocol: str) -> di
         Of each window: of `REFERENCES`, then of the policy, then of its trainings.
     """
     values = elementary.log([[one.value for one in row] for row in outcomes])
-    ours = values[:, len(REFERENCES) :]
-    return {f"{protocol}, to {reference}": ours - values[:, [place]] for place, reference in enumerate(REFERENCES)}
+    candidate_values = values[:, len(REFERENCES) :]
+    return {
+        f"{protocol}, to {reference}": candidate_values - values[:, [place]]
+        for place, reference in enumerate(REFERENCES)
+    }
 
 
 def _by_log(log: str, found: Mapping[str, NDArray[np.float64]], tables: dict[str, Table]) -> dict[Place, Finding]:

@@ -93,8 +93,8 @@ def _ratios(path: Path, n_procs: int, speedup: float) -> dict[str, Logarithms]:
     (run,) = outcomes_of(log, "continuous", [*opponents, *played])
     # A minute is added to waits, as in the tail: a log may have none.
     values = elementary.log([[one.value, one.tail_s, one.longest_s + 60.0] for one in run])
-    ours = values[len(OPPONENTS) :].reshape(len(POLICIES), N_CHANGED + 1, len(MEASURES)).mean(axis=1)
-    by_policy = dict(zip(POLICIES, ours, strict=True))
+    candidate_values = values[len(OPPONENTS) :].reshape(len(POLICIES), N_CHANGED + 1, len(MEASURES)).mean(axis=1)
+    by_policy = dict(zip(POLICIES, candidate_values, strict=True))
     found = {
         f"{policy} to {opponent}": one - values[place]
         for policy, one in by_policy.items()

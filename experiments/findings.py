@@ -73,7 +73,7 @@ class Playable(Protocol):
         Parameters
         ----------
         as_trained
-            Whether to simulate in the environment of the training, instead of as all candidates are simulated.
+            True to simulate in the environment of the training, instead of as all candidates are simulated.
         """
 
 

@@ -125,17 +125,17 @@ def log_metrics(cluster: Cluster, windows: Sequence[GpuLoad], name: str, candida
     return elementary.log(numbers).reshape(*numbers.shape[:2], -1, len(OFFERED))
 
 
-def ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
+def ratio_of(candidate_values: Floats, reference_values: Floats, what: str) -> Finding:
     """Return the geometric mean of ratios, with an interval (95 %) over windows drawn again.
 
     Parameters
     ----------
-    ours, theirs
+    candidate_values, reference_values
         Logarithms, shape ``(n_windows, n_offered)``.
     what
         Its name.
     """
-    logs = (ours - theirs).mean(axis=1)
+    logs = (candidate_values - reference_values).mean(axis=1)
     positions = stream(0, f"bootstrap of {what}").integers(0, len(logs), (10_000, len(logs)))
     low, high = elementary.exp(np.percentile(logs[positions].mean(axis=1), (2.5, 97.5))).tolist()
     return Finding(float(elementary.exp(logs.mean())), low, high, null=1.0)

@@ -70,27 +70,27 @@ def gpu_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pl
         }
         indices = log_metrics(cluster, windows, BY_HAND, candidates)
         references[BY_HAND] = indices[:, 0]
-        for name, theirs in references.items():
+        for name, reference_values in references.items():
             for place, metric in enumerate(METRICS):
                 column = f"{metric}, to {name}"
-                found[part, column] = _ratio_of(indices[place, 1:], theirs[place], f"{part}, {column}")
+                found[part, column] = _ratio_of(indices[place, 1:], reference_values[place], f"{part}, {column}")
     return found
 
 
-def _ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
+def _ratio_of(candidate_values: Floats, reference_values: Floats, what: str) -> Finding:
     """Return the geometric mean of ratios, with an interval (95 %) over windows and trainings drawn again.
 
     Parameters
     ----------
-    ours
+    candidate_values
         Logarithms, shape ``(n, n_windows, n_offered)``; the first counts, the others are the trainings behind it. What
         other trainings would change is the difference between trainings that are drawn again and all of them.
-    theirs
+    reference_values
         The same of the rival, shape ``(n_windows, n_offered)``.
     what
         Its name.
     """
-    first, *each = (ours - theirs).mean(axis=2)
+    first, *each = (candidate_values - reference_values).mean(axis=2)
     random, of_trainings = (stream(0, f"{draws} of {what}") for draws in ("bootstrap", "trainings"))
     positions = random.integers(0, len(first), (N_RESAMPLES, len(first)))
     drawn = np.column_stack([one[positions].mean(axis=1) for one in each])

@@ -139,11 +139,11 @@ def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> di
         row, share, times_s = f"{name} at {offered:g}", np.array(done[name]), np.array(jct_s[name])
         found[row, "share done"] = Finding(float(share.mean()), trainings=_each(share))
         found[row, "mean_jct_s of all"] = Finding(*bootstrap.mean(times_s), trainings=_each(times_s))
-    ours = np.array(jct_s["agents"])
+    candidate_values = np.array(jct_s["agents"])
     for name in (one for one in jct_s if one in BASELINES):
-        theirs = np.array(jct_s[name])
-        each = elementary.exp(elementary.log(ours / theirs).mean(axis=0))
-        ratio = Finding(*bootstrap.ratio(ours, theirs), trainings=tuple(each.tolist()), null=1.0)
+        reference_values = np.array(jct_s[name])
+        each = elementary.exp(elementary.log(candidate_values / reference_values).mean(axis=0))
+        ratio = Finding(*bootstrap.ratio(candidate_values, reference_values), trainings=tuple(each.tolist()), null=1.0)
         found[f"agents at {offered:g}", f"mean_jct_s of all, to {name}"] = ratio
     return found
 

@@ -139,8 +139,8 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     found: dict[Place, Finding] = {}
     classic = best_classic(OWN)
     for part, seeds in {"looked-at part": LOOKED_AT, "last part": LAST}.items():
-        references, ours = misses(OWN, seeds, classic, trained)
-        found |= {(part, column): one for column, one in ratios_to(references, ours, classic, part).items()}
+        references, candidate_values = misses(OWN, seeds, classic, trained)
+        found |= {(part, column): one for column, one in ratios_to(references, candidate_values, classic, part).items()}
     promised = found["last part", TO_CLASSIC]
     found["last part", f"{TO_CLASSIC}, to {PROMISED:g}"] = Finding(
         promised.value / PROMISED,
@@ -154,8 +154,10 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     found |= _without(trained[0])
     for name, world in OTHERS.items():
         its_classic = best_classic(world)
-        references, ours = misses(world, LAST, its_classic, trained)
-        found |= {(name, column): one for column, one in ratios_to(references, ours, its_classic, name).items()}
+        references, candidate_values = misses(world, LAST, its_classic, trained)
+        found |= {
+            (name, column): one for column, one in ratios_to(references, candidate_values, its_classic, name).items()
+        }
     return found
 
 
@@ -204,25 +206,25 @@ def misses(
     candidates = checked_weights(np.array([start_weights(), *trained]))
     values = indexed.run(indexed.whole, INDEX_CODES, candidates, n_threads=usable_cores())[chosen]
     by_seed = values.reshape(2, len(candidates), len(seeds), len(UTILIZATIONS)).mean(axis=3)
-    theirs = _classic(world, loads, classic)[chosen].reshape(2, len(seeds), len(UTILIZATIONS)).mean(axis=2)
+    reference_values = _classic(world, loads, classic)[chosen].reshape(2, len(seeds), len(UTILIZATIONS)).mean(axis=2)
     return (
-        {"classic": theirs.T, "untrained": by_seed[:, 0].T},
+        {"classic": reference_values.T, "untrained": by_seed[:, 0].T},
         {"misses": by_seed[0, 1:].T, "tardiness": by_seed[1, 1:].T},
     )
 
 
 def ratios_to(
-    references: Mapping[str, Floats], ours: Mapping[str, Floats], classic: str, place: str
+    references: Mapping[str, Floats], candidate_values: Mapping[str, Floats], classic: str, place: str
 ) -> dict[str, Finding]:
     """Return the findings for a part or a world."""
-    theirs = {f"misses of {classic}": "classic", "misses untrained": "untrained"}
-    means = ours["misses"].mean(axis=0)
+    columns = {f"misses of {classic}": "classic", "misses untrained": "untrained"}
+    means = candidate_values["misses"].mean(axis=0)
     found = {"misses": Finding(float(means[0]), trainings=tuple(means[1:].tolist()))}
-    found |= {column: Finding(float(references[reference][:, 0].mean())) for column, reference in theirs.items()}
+    found |= {column: Finding(float(references[reference][:, 0].mean())) for column, reference in columns.items()}
     for column, reference in ((TO_CLASSIC, "classic"), ("misses, to untrained", "untrained")):
-        found[column] = ratio_of_means(ours["misses"], references[reference][:, 0], f"{place}, {column}")
+        found[column] = ratio_of_means(candidate_values["misses"], references[reference][:, 0], f"{place}, {column}")
     column = "tardiness, to best classic"
-    found[column] = ratio_of_means(ours["tardiness"], references["classic"][:, 1], f"{place}, {column}")
+    found[column] = ratio_of_means(candidate_values["tardiness"], references["classic"][:, 1], f"{place}, {column}")
     return found
 
 
@@ -238,13 +240,13 @@ def _by_utilization(classic: str, trained: Sequence[Floats]) -> dict[Place, Find
     number, found = OBJECTIVES["miss_ratio"], {}
     candidates = checked_weights(np.array([start_weights(), *trained]))
     values = indexed.run(indexed.whole, INDEX_CODES, candidates, n_threads=usable_cores())[number]
-    theirs = _classic(OWN, loads, classic)[number]
+    reference_values = _classic(OWN, loads, classic)[number]
     for place, utilization in enumerate(UTILIZATIONS):
         row = f"last part at {utilization:g}"
         means = values[:, place :: len(UTILIZATIONS)].mean(axis=1).tolist()
         found[row, "misses"] = Finding(means[1], trainings=tuple(means[2:]))
         found[row, "misses untrained"] = Finding(means[0])
-        found[row, f"misses of {classic}"] = Finding(float(theirs[place :: len(UTILIZATIONS)].mean()))
+        found[row, f"misses of {classic}"] = Finding(float(reference_values[place :: len(UTILIZATIONS)].mean()))
     return found
 
 
@@ -264,25 +266,25 @@ def _without(weights: Floats) -> dict[Place, Finding]:
     }
 
 
-def ratio_of_means(ours: Floats, theirs: Floats, what: str) -> Finding:
+def ratio_of_means(candidate_values: Floats, reference_values: Floats, what: str) -> Finding:
     """Return the ratio of two means over seeds, with an interval (95 %) over seeds and trainings drawn again.
 
     Parameters
     ----------
-    ours
+    candidate_values
         Rows are seeds; the first column counts, the others are the trainings behind it. What other trainings would
         change is the difference between trainings that are drawn again and all of them.
-    theirs
+    reference_values
         The same of the rival, one number for each seed.
     """
     random, of_trainings = (stream(0, f"{draws} of {what}") for draws in ("bootstrap", "trainings"))
-    n_seeds, n_trainings = len(ours), ours.shape[1] - 1
+    n_seeds, n_trainings = len(candidate_values), candidate_values.shape[1] - 1
     positions = random.integers(0, n_seeds, (N_RESAMPLES, n_seeds))
     chosen = of_trainings.integers(0, max(n_trainings, 1), (N_RESAMPLES, n_trainings))
-    first, *each = (one[positions].mean(axis=1) for one in ours.T)
+    first, *each = (one[positions].mean(axis=1) for one in candidate_values.T)
     if n_trainings > 1:
         drawn = np.column_stack(each)
         first = first + np.take_along_axis(drawn, chosen, axis=1).mean(axis=1) - drawn.mean(axis=1)
-    low, high = np.percentile(first / theirs[positions].mean(axis=1), (2.5, 97.5)).tolist()
-    value, *trainings = (ours.mean(axis=0) / theirs.mean()).tolist()
+    low, high = np.percentile(first / reference_values[positions].mean(axis=1), (2.5, 97.5)).tolist()
+    value, *trainings = (candidate_values.mean(axis=0) / reference_values.mean()).tolist()
     return Finding(value, low, high, trainings=tuple(trainings), null=1.0)

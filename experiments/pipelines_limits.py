@@ -71,9 +71,9 @@ def pipelines_limits(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     del traces, models
     weights = shipped_weights(SHIPPED)
     classic = best_classic(SPORADIC)
-    references, ours = misses(SPORADIC, LAST, classic, [weights])
+    references, candidate_values = misses(SPORADIC, LAST, classic, [weights])
     row = "sporadic releases"
-    found = {(row, column): one for column, one in ratios_to(references, ours, classic, row).items()}
+    found = {(row, column): one for column, one in ratios_to(references, candidate_values, classic, row).items()}
     loads = OWN.loads(LAST)
     by_load = _misses_of_others(weights, loads)
     for place, utilization in enumerate(UTILIZATIONS):
@@ -150,10 +150,13 @@ def pipelines_tardiness(traces: Mapping[str, Path], models: Sequence[Playable]) 
     del traces
     trained = [weights_of(one) for one in evolved_weights(models)]
     classic = best_classic(OWN)
-    references, ours = misses(OWN, LAST, classic, trained)
-    found = {("last part", column): one for column, one in ratios_to(references, ours, classic, "last part").items()}
+    references, candidate_values = misses(OWN, LAST, classic, trained)
+    found = {
+        ("last part", column): one
+        for column, one in ratios_to(references, candidate_values, classic, "last part").items()
+    }
     _, of_shipped = misses(OWN, LAST, classic, [shipped_weights(SHIPPED)])
-    for what, values in ours.items():
+    for what, values in candidate_values.items():
         column = f"{what}, to {SHIPPED}"
         found["last part", column] = ratio_of_means(values, of_shipped[what][:, 0], f"last part, {column}")
     return found

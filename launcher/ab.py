@@ -25,9 +25,17 @@ def ab() -> None:
 @click.option("--days", "n_days", required=True, type=IntRange(1), help="Number of days.")
 @click.option("--block", default="1d", show_default=True, metavar="Nd", help="Length of a block, in whole days.")
 @click.option(
-    "--wash-out", metavar="TIME", help="Time after the start of a block that does not count: 6h, 90min; a quarter."
+    "--wash-out",
+    metavar="TIME",
+    help="Time after the start of a block that is not measured: 6h, 90min; default: a quarter.",
 )
-@click.option("--settle", default="1d", show_default=True, metavar="TIME", help="Time after its end until it counts.")
+@click.option(
+    "--settle",
+    default="1d",
+    show_default=True,
+    metavar="TIME",
+    help="Time after the end of a block before it is analysed.",
+)
 @click.option(
     "--pairing",
     type=click.Choice(["next", "week"]),

@@ -167,7 +167,7 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
 
 def _check_new(out: Path, what: str) -> None:
     if out.suffix != ".json" or out.exists():
-        why = "is there already" if out.exists() else f"is no name of {what}"
+        why = "is there already" if out.exists() else f"is not a name of {what}"
         raise OutputError(f"{out}: {why}, expected NEW.json")
 
 

@@ -100,7 +100,7 @@ def show(task: str) -> None:
     help="Setting of a Python file.",
     shell_complete=files_or("settings"),
 )
-@click.option("--core-minutes", type=FloatRange(0, 1e9), default=0.0, help="Time of all its trainings.")
+@click.option("--core-minutes", type=FloatRange(0, 1e9), default=0.0, help="Core minutes of all its trainings.")
 @click.option("--how", default="", metavar="TEXT", help="Description of the training.")
 @click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")

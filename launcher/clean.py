@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, shell_complete=files_or())
-@click.option("--soft", "-s", is_flag=True, help="Keep the options and the provenance, so that it can be repeated.")
+@click.option(
+    "--soft", "-s", is_flag=True, help="Keep the options and the provenance, so that the run can be repeated."
+)
 @click.option("--dry-run", is_flag=True, help="Only print the files that would be deleted.")
 def clean(folders: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
     """Delete the files that hdrl wrote into each FOLDER of results; foreign and changed files stay."""

@@ -93,16 +93,16 @@ WIDTH = 140
     "--vary",
     multiple=True,
     metavar="KEY=VALUE,...",
-    help="Is the winner the same? Repeat the comparison with each value of a key of the sweep file, one at a time.",
+    help="Test the winner: repeat the comparison with each value of a key of the sweep file, one at a time.",
 )
-@click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
+@click.option("--resume", is_flag=True, help="Continue the comparison in --out; no other argument is needed.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 @click.option(
     "--agent",
     "agents",
     multiple=True,
     metavar="FILE",
-    help="Agent file of a model that one has trained; repeatable.",
+    help="Agent file that trained a model; repeatable.",
     shell_complete=files_or("policies"),
 )
 @trust_option
@@ -124,9 +124,9 @@ def compare(
 
     \b
     CANDIDATE is a policy (fcfs+easy), a group (pairs36, priorities, heuristics), a
-    pattern ('f?+easy*'), a Python file, a model (*.pt), NAME=... one with a name
-    (NAME='models/*.pt': the trainings of one method), or a sweep file (*.json), alone,
-    with all settings.
+    pattern ('f?+easy*'), a Python file, or a model (*.pt). NAME=CANDIDATE gives it a
+    name (NAME='models/*.pt': the trainings of one method). A sweep file (*.json) holds
+    candidates and all settings, and stands alone.
 
     The same command continues after an interruption. The exit code is 0, or 1 if a
     candidate could not be simulated to the end, or 2 if an argument is wrong.

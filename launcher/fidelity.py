@@ -11,7 +11,9 @@ from hdrl.launcher.completion import files_or
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--policies", metavar="NAME,NAME", help="Default: slurm,fcfs+easy,fcfs+conservative.")
+@click.option(
+    "--policies", metavar="NAME,NAME", help="Policies to compare; default: slurm,fcfs+easy,fcfs+conservative."
+)
 def fidelity(runs: tuple[Path, ...], policies: str | None) -> None:
     """Compare policies with recorded RUNS of a real Slurm: order of starts and waits.
 

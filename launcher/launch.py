@@ -42,7 +42,9 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 @click.option("-om", "--outmodel", help="File to which a learning agent saves its model.", shell_complete=files_or())
 @click.option("--hdeeprm-model", is_flag=True, help="Save --outmodel in the layout that HDeepRM loads.")
 @click.option(
-    "--resume", type=click.Path(path_type=Path), help="Resume the training in this folder; with OPTIONS, or begin it."
+    "--resume",
+    type=click.Path(path_type=Path),
+    help="Resume the training in this folder; with OPTIONS, start it if it is new.",
 )
 @click.option(
     "-cw",
@@ -99,7 +101,7 @@ def launch(
     hdrl-launch options.json -a agent.py    the same
     hdrl-launch --resume runs/mine          resume a training
     hdrl-launch ppo options.json --resume runs/mine
-                                            begin it, or resume it
+                                            start or resume it
 
     AGENT is a built-in name, a policy or a Python file. The file defines policy(view), a subclass of ClassicAgent, or
     an agent that learns: see docs/learning.md.

@@ -91,7 +91,7 @@ class LazyGroup(CleanErrors, click.Group):
         place = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(place.module), place.attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{place.module}.{place.attribute} is no command")
+            raise TypeError(f"{place.module}.{place.attribute} is not a command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -44,7 +44,7 @@ class PlotCommand(click.Command):
     shell_complete=files_or("settings"),
 )
 @click.option("--by", help="Meaning of colours (gantt) or groups (groups).")
-@click.option("--of", help="Number of the jobs (slowdown_cdf, groups), or metric (comparison).")
+@click.option("--of", help="Quantity of each job (slowdown_cdf, groups), or metric (comparison).")
 @click.option(
     "--workload",
     metavar="FILE",

@@ -83,7 +83,7 @@ def _read_requests(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise OptionsError(f"--options is no JSON ({error}): {text!r}") from None
+        raise OptionsError(f"--options is not JSON ({error}): {text!r}") from None
     if not isinstance(value, dict):
         raise OptionsError(f"--options is {text!r}, expected an object")
     return value

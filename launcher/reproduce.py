@@ -29,7 +29,12 @@ MOST_COLUMNS = 7
 @click.command()
 @click.argument("name", required=False)
 @click.option("--list", "is_listing", is_flag=True, help="List the experiments, what they claim, and missing traces.")
-@click.option("--null", "is_null", is_flag=True, help="Run nothing: which effects would be found without any?")
+@click.option(
+    "--null",
+    "is_null",
+    is_flag=True,
+    help="Run nothing; check that each effect fails if the baseline replaces its policy.",
+)
 @click.option("--all", "is_all", is_flag=True, help="All experiments that come with hdrl and whose traces are at hand.")
 @click.option("--record", "is_recording", is_flag=True, help="Write a new reference.csv of your own experiment.")
 @click.option(

@@ -14,7 +14,7 @@ from hdrl.launcher.numbers import FloatRange, IntRange
 
 @click.group()
 def site() -> None:
-    """Import the accounting data of a cluster, show an import."""
+    """Import the accounting data of a cluster, and show imports."""
 
 
 @site.command("import")
@@ -66,7 +66,7 @@ def site() -> None:
     metavar="COLUMNS",
     help="Columns that similar jobs share: name, account, work_dir, submit_line. By default the name as it is.",
 )
-@click.option("--force", is_flag=True, help="Replace a folder that such an import made.")
+@click.option("--force", is_flag=True, help="Replace the folder of an earlier import.")
 @click.option("-q", "--quiet", is_flag=True, help="Only print the folder.")
 def import_command(
     dumps: tuple[Path, ...],

@@ -16,7 +16,7 @@ from hdrl.launcher.numbers import IntRange
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 @click.option("--site", default="generic", show_default=True, help="generic, archer2, cirrus-cpu or cirrus-gpu.")
 @click.option("--time", default="01:00:00", show_default=True, help="Wall-clock limit.")
-@click.option("--cpus", type=IntRange(1), metavar="N", help="Processors of the task; default: as the site gives.")
+@click.option("--cpus", type=IntRange(1), metavar="N", help="Processors of the task; default: the site's.")
 @click.option("--name", default="hdrl", show_default=True, help="Name of the job.")
 @click.option("--account", metavar="CODE", help="Account to charge.")
 @click.option("--array", metavar="NUMBERS", help="Tasks of an array, such as 0-9; {task} in COMMAND is the number.")

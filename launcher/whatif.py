@@ -16,7 +16,13 @@ _MOST = 10**7
 
 @click.command("what-if")
 @click.argument("site", type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--nodes", default="-10%,+10%,+20%", show_default=True, metavar="CHANGE,...", help="Machines: +10%, -4.")
+@click.option(
+    "--nodes",
+    default="-10%,+10%,+20%",
+    show_default=True,
+    metavar="CHANGE,...",
+    help="Changes of the number of nodes: +10%, -4.",
+)
 @click.option(
     "--policies",
     default="fcfs+easy,sjf+easy",
@@ -24,9 +30,21 @@ _MOST = 10**7
     metavar="NAME,...",
     help="Policies: names, Python files or models.",
 )
-@click.option("--windows", default="1000:10", show_default=True, metavar="LENGTH:COUNT", help="Log windows.")
-@click.option("--warm-up", type=IntRange(0, _MOST), default=200, show_default=True, help="Warm-up jobs.")
-@click.option("--target-wait", type=FloatRange(1e-3, 1e6), default=1.0, show_default=True, help="p95 wait in h.")
+@click.option("--windows", default="1000:10", show_default=True, metavar="LENGTH:COUNT", help="Windows of the log.")
+@click.option(
+    "--warm-up",
+    type=IntRange(0, _MOST),
+    default=200,
+    show_default=True,
+    help="Jobs before each window that are not counted.",
+)
+@click.option(
+    "--target-wait",
+    type=FloatRange(1e-3, 1e6),
+    default=1.0,
+    show_default=True,
+    help="Limit of the 95th percentile of waits, in hours.",
+)
 @click.option(
     "--node-hour-price", type=FloatRange(0, 1e9), default=1.0, show_default=True, help="Price of a node hour."
 )

@@ -107,14 +107,14 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
     try:
         yield from ((reader.line_num, row) for row in reader)
     except csv.Error as error:
-        raise ReadError(path, f"is no CSV: {error}", line=reader.line_num) from None
+        raise ReadError(path, f"is not CSV: {error}", line=reader.line_num) from None
 
 
 def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
     """Return the rows below the first one of a CSV file, as text."""
     header, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     if header != list(columns) or any(len(row) != len(columns) for row in rows):
-        raise ReadError(path, f"is no table of {', '.join(columns)}")
+        raise ReadError(path, f"is not a table of {', '.join(columns)}")
     return rows
 
 

@@ -121,7 +121,7 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     by_content
-        Whether a name that ends in ``.gz`` means nothing: some download tools unpack what they fetch.
+        True if a name that ends in ``.gz`` means nothing: some download tools unpack what they fetch.
 
     Yields
     ------
@@ -204,11 +204,11 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
     try:
         data = json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
-        raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno) from None
+        raise ReadError(path, f"is not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
     except (RecursionError, MemoryError):
         raise ReadError(path, "is nested too deeply, or does not fit into the memory") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise ReadError(path, f"is no usable JSON: {error}") from None
+        raise ReadError(path, f"is not usable JSON: {error}") from None
     _check_writable(path, text, data)
     return data
 
@@ -387,7 +387,7 @@ def read_own(path: Path) -> bytes:
         is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # closed to other users
         is_others = hasattr(os, "geteuid") and found.st_uid not in _trusted_users()
         if not stat.S_ISREG(found.st_mode) or is_others or (changeable_reason(found) and not is_enclosed):
-            raise PermissionError(errno.EPERM, "is no file of this user", str(path))
+            raise PermissionError(errno.EPERM, "is not a file of this user", str(path))
         return file.read()
 
 

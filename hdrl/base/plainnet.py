@@ -24,10 +24,10 @@ class PlainActor:
     # layers that each row of an observation passes alone, to a number for each of its actions; or all numbers of an
     # observation together, to one for every action
     layers: PlainLayers
-    by_rows: bool = False  # whether rows pass alone
+    by_rows: bool = False  # True if rows pass alone
     # one layer, from the mean of the rows' last hidden units to a number for each action that belongs to no row
     extra: PlainLayers | None = None
-    sees_all_rows: bool = False  # whether rows pass, too, whose actions are illegal
+    sees_all_rows: bool = False  # True if rows pass, too, whose actions are illegal
 
     @property
     def is_finite(self) -> bool:

@@ -128,7 +128,7 @@ def run_file(path: Path, within: Within = nullcontext, *, trust: bool) -> tuple[
     if not trust:
         raise UntrustedFile(path.parent, path.name)
     if path.suffix != SUFFIX:
-        raise AgentError(f"{path}: is no Python file, expected a name that ends in {SUFFIX}")
+        raise AgentError(f"{path}: is not a Python file, expected a name that ends in {SUFFIX}")
     source = read_text(path)
     digest = hashlib.sha256(source.encode()).hexdigest()
     with within(source):
@@ -261,7 +261,7 @@ def _run_module(path: Path, source: str, name: str) -> ModuleType:
     except SyntaxError as error:
         raise AgentError(f"{path}:{error.lineno or 1}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:  # NUL characters, absurd nesting
-        raise AgentError(f"{path}: is no Python ({error})") from None
+        raise AgentError(f"{path}: is not Python ({error})") from None
     sys.modules[name] = module  # dataclasses look their module up there
     try:
         with located_errors(path):

@@ -19,7 +19,7 @@ def finite_of(text: str) -> float:
     """Return the finite number that a text is."""
     value = float_of(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:20]!r} is no finite number")
+        raise ValueError(f"{text[:20]!r} is not a finite number")
     return value
 
 

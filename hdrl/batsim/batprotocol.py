@@ -287,7 +287,7 @@ def _parse(text: str) -> Data:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BatsimError(f"Batsim's message is no JSON ({error}): {shown(text)}") from None
+        raise BatsimError(f"Batsim's message is not JSON ({error}): {shown(text)}") from None
     if not (isinstance(data, dict) and is_number(data.get("now")) and isinstance(data.get("events"), list)):
         raise BatsimError(f"Batsim's message has no 'now' or no 'events': {shown(text)}")
     return data

@@ -198,8 +198,8 @@ class DecisionSystem:
     def _kill(self, jobs: list[int]) -> dict[str, Any] | None:
         rows = self.state.jobs
         # Batsim stops at a kill of a job whose end it has reported, and sends nothing if all were requested already.
-        alive = [job for job in jobs if rows["state"][job] == codes.RUNNING and not rows["kill_asked"][job]]
-        rows["kill_asked"][alive] = 1
+        alive = [job for job in jobs if rows["state"][job] == codes.RUNNING and not rows["kill_requested"][job]]
+        rows["kill_requested"][alive] = 1
         self._picture.awaited.n_kills += 1 if alive else 0
         return {"job_ids": [self._name(job) for job in alive]} if alive else None
 

@@ -80,9 +80,9 @@ class ProtocolServer:
     Parameters
     ----------
     energy
-        Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
+        True if it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
     hides_work
-        Whether messages leave out what jobs do, from which their run times follow. The requested time of each job is
+        True if messages leave out what jobs do, from which their run times follow. The requested time of each job is
         then its ``walltime``, whether the job is killed after it or not.
     """
 
@@ -345,9 +345,9 @@ class ProtocolServer:
         nodes = nodes[falls_asleep | (view.node_status[nodes] != 0)]
         return int(nodes[0]) if len(nodes) else None
 
-    def _call_later(self, data: dict[str, Any], where: str, asked_s: float) -> CallAt:
+    def _call_later(self, data: dict[str, Any], where: str, requested_s: float) -> CallAt:
         date_s = float(data["timestamp"])
-        if date_s <= asked_s:
+        if date_s <= requested_s:
             raise BatsimError(f"{where} asks for a call at {date_s:f}, which is not later: {_STOP}")
         return CallAt(date_s)
 

@@ -140,9 +140,9 @@ class SimulatorHandler(Closing):
         simulation_time
             Date at which it is stopped, in seconds; ``None``: when all jobs have ended.
         allow_compute_sharing, allow_storage_sharing
-            Whether several jobs may use one host at a time.
+            True if several jobs may use one host at a time.
         energy
-            Whether energy is measured, which P-states need; every host then has ``wattage_per_state``.
+            True if energy is measured, which P-states need; every host then has ``wattage_per_state``.
 
         Raises
         ------

@@ -108,13 +108,13 @@ def parse_message(text: str) -> Message:
 
 def _parse_json(text: str) -> Any:
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON number")
+        raise ValueError(f"{constant} is not a JSON number")
 
     try:
         return json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise BatsimError(
-            f"Batsim's message is no JSON ({error}): {shown(text)}; hdrl speaks the protocol of Batsim 3.1 to 4.2"
+            f"Batsim's message is not JSON ({error}): {shown(text)}; hdrl speaks the protocol of Batsim 3.1 to 4.2"
         ) from None
 
 

@@ -53,11 +53,11 @@ class BatsimPicture:
     awaited
         Requests that Batsim has not answered yet.
     is_listening
-        Whether the next message may come: the last one has been answered.
+        True if the next message may come: the last one has been answered.
     hosts_were_looked_at
-        Whether Batsim has brought the power of its hosts up to date.
+        True if Batsim has brought the power of its hosts up to date.
     must_finish_registration
-        Whether Batsim waits for the end of registration.
+        True if Batsim waits for the end of registration.
     """
 
     def __init__(self, platform: Platform, workload: Workload, answer: Answer) -> None:
@@ -224,7 +224,7 @@ class BatsimPicture:
     def _killed(self, event: Event) -> None:
         for job_id in event.data["job_ids"]:
             job = self.index_of.get(job_id, -1)
-            if job < 0 or not self.state.jobs["kill_asked"][job]:
+            if job < 0 or not self.state.jobs["kill_requested"][job]:
                 raise self._wrong(event, f"the scheduler did not request to kill job {shown(job_id)}")
             report = event.data["job_progress"].get(job_id)
             progress = report.get("progress") if isinstance(report, dict) else None

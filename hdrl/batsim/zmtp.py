@@ -166,7 +166,7 @@ def _address_of(endpoint: str) -> tuple[int, tuple[str, int] | str]:
         return socket.AF_UNIX, "\0" + where[1:] if where.startswith("@") else where
     match = _TCP.fullmatch(where)
     if transport != "tcp" or match is None or not 0 < int(match[3]) <= _LARGEST_PORT:
-        raise ValueError(f"{endpoint!r} is no socket endpoint, expected tcp://HOST:PORT or ipc://PATH")
+        raise ValueError(f"{endpoint!r} is not a socket endpoint, expected tcp://HOST:PORT or ipc://PATH")
     # names stand for their IPv4 addresses, as in libzmq: a scheduler that listens on tcp://*:PORT has no other
     return (socket.AF_INET6, (match[1], int(match[3]))) if match[1] else (socket.AF_INET, (match[2], int(match[3])))
 

@@ -100,7 +100,7 @@ class BoardRow:
     tail
         Ratio of the mean tail to the baseline's: the largest over tasks.
     is_over
-        Whether a tail is above the limit of its task.
+        True if a tail is above the limit of its task.
     """
 
     player: BoardEntry
@@ -143,7 +143,7 @@ def write_board(
     Parameters
     ----------
     force
-        Whether pages that are there already are replaced.
+        True if pages that are there already are replaced.
 
     Returns
     -------
@@ -394,8 +394,8 @@ def _baseline(named: Named, players: Sequence[BoardEntry]) -> BoardEntry | None:
 
 def _ratio(bootstrap: Bootstrap, tasks: Sequence[Named], players: Sequence[BoardEntry], one: BoardEntry) -> Interval:
     """Return the ratio to the baselines; where more is better its inverse, so that below 1 is better throughout."""
-    ours: list[FloatArray] = []
-    theirs: list[FloatArray] = []
+    candidate_values: list[FloatArray] = []
+    reference_values: list[FloatArray] = []
     for named in tasks:
         baseline = _baseline(named, players)
         if baseline is None:
@@ -404,9 +404,9 @@ def _ratio(bootstrap: Bootstrap, tasks: Sequence[Named], players: Sequence[Board
         if np.isnan(pair[0]).any():  # else it would pay to fail where others are better
             return Interval(math.nan, math.nan, math.nan)
         over, under = pair if is_less_better(named.task) else pair[::-1]
-        ours.append(over)
-        theirs.append(under)
-    return bootstrap.ratio(np.concatenate(ours), np.concatenate(theirs))
+        candidate_values.append(over)
+        reference_values.append(under)
+    return bootstrap.ratio(np.concatenate(candidate_values), np.concatenate(reference_values))
 
 
 def _tail(named: Named, players: Sequence[BoardEntry], one: BoardEntry) -> float:

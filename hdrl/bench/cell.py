@@ -161,7 +161,7 @@ def bound_processes(*, has_spaces: bool) -> bool:
     Parameters
     ----------
     has_spaces
-        Whether it has a space of users, in which Linux counts since 5.14; before, all of the user's count. The
+        True if it has a space of users, in which Linux counts since 5.14; before, all of the user's count. The
         system's root has no bound anywhere.
     """
     release = [int(digits) for digits in re.findall(r"\d+", os.uname().release)[:2]]
@@ -194,7 +194,7 @@ def hide(sockets: set[str]) -> bool:
     Returns
     -------
     bool
-        Whether it still sees a socket.
+        True if it still sees a socket.
     """
     lib = ctypes.CDLL(None)
     mount = lib.mount

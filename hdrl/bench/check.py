@@ -98,7 +98,7 @@ def check_result(
     n_windows
         Windows of each task that are simulated again, other ones in each check; ``None``: all.
     trust
-        Whether a Python file of the entry may run in this process instead of in one of its own.
+        True if a Python file of the entry may run in this process instead of in one of its own.
     message
         Progress callback.
 
@@ -166,7 +166,7 @@ def _of_files(result: BenchResult) -> Iterator[Defect]:
         elif sha256 is not None and (found := sha256_of_file(folder / name)) != sha256:
             yield Defect("hash", name, f"was changed: its SHA-256 is {found}, the manifest says {sha256}")
     for name in sorted(there - set(manifest.files) - {MANIFEST_FILE, WITHDRAWN_FILE}):
-        yield Defect("hash", name, "is no file of the result: the manifest does not have it")
+        yield Defect("hash", name, "is not a file of the result: the manifest does not have it")
     needed = [CARD_FILE, *(f"{ENTRY_FOLDER}/{name}" for name in result.card.files)]
     needed += [f"tasks/{task}/{name}" for task in result.card.tasks for name in (RESULTS_FILE, SWEEP_FILE)]
     for name in needed:
@@ -304,7 +304,7 @@ class _Task:
                     int(row["seed"]) - self._world.plan.request.seed,
                 )
             except (KeyError, ValueError, TypeError):
-                raise ReadError(path, "is no table of this task") from None
+                raise ReadError(path, "is not a table of this task") from None
             if key in found:
                 raise ReadError(path, f"has window {row['window']} of {row['workload']} twice")
             for metric in (self._named.task.objective, self._named.task.tail):

@@ -157,16 +157,16 @@ def measure(
     values = read_points(out / named.name, [task.objective, task.tail, *more])
     names = classic_names(task)
     less = is_less_better(task)
-    best, ours = best_of({name: values[name][task.objective] for name in names}, less=less)
+    best, candidate_values = best_of({name: values[name][task.objective] for name in names}, less=less)
     goal = _bound(task, values, best) if yard.bound is not None else _others(named, out, n_workers, progress)
-    usable = (ours > 0) & (goal > 0)
-    gap = geometric_mean_ratio(ours[usable], goal[usable]) if usable.any() else math.nan
+    usable = (candidate_values > 0) & (goal > 0)
+    gap = geometric_mean_ratio(candidate_values[usable], goal[usable]) if usable.any() else math.nan
     table = np.stack([values[name][task.objective] for name in names], axis=1)
     halves = [mean_ranks(table[start::2], lower_is_better=less).tolist() for start in (0, 1)]
     difficulty = Difficulty(
         named.name,
         task.sha256(),
-        len(ours),
+        len(candidate_values),
         len(names),
         best,
         gap if less or math.isnan(gap) else 1 / gap,
@@ -259,7 +259,7 @@ def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
             for row in read_records(path)
         ]
     except (KeyError, ValueError, AttributeError, StopIteration):
-        raise ReadError(path, "is no table of shipped policies") from None
+        raise ReadError(path, "is not a table of shipped policies") from None
 
 
 def _short(value: object) -> object:
@@ -289,7 +289,7 @@ def read_facts(folder: Path = KEPT_IN) -> dict[str, Difficulty]:
     try:
         rows = [_difficulty(row) for row in read_records(path)]
     except (KeyError, ValueError, TypeError):
-        raise ReadError(path, "is no table of difficulties") from None
+        raise ReadError(path, "is not a table of difficulties") from None
     return {row.task: row for row in rows}
 
 
@@ -327,5 +327,5 @@ def _classics(path: Path) -> dict[str, list[Classic]]:
             one = Classic(row["task"], row["sha256"], row["policy"], numbers[0], numbers[1])
             found.setdefault(one.task, []).append(one)
     except (KeyError, ValueError, AttributeError):
-        raise ReadError(path, "is no table of classic policies") from None
+        raise ReadError(path, "is not a table of classic policies") from None
     return found

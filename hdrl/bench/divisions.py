@@ -76,7 +76,7 @@ def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
     Parameters
     ----------
     runs_python
-        Whether a Python file may run here, which says whether it is clairvoyant.
+        True if a Python file may run here, which says whether it is clairvoyant.
     """
     candidate, setting = world.candidate(), world.plan.setting
     if candidate.is_file and not runs_python:

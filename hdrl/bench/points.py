@@ -35,7 +35,7 @@ def read_points(folder: Path, metrics: Sequence[str]) -> Values:
                 value = math.nan if row["problem"] or not row[name] else float_of(row[name])
                 of[name].setdefault((row["workload"], row["window"]), []).append(value)
     except (KeyError, ValueError, TypeError):
-        raise ReadError(path, "is no table of results of a comparison") from None
+        raise ReadError(path, "is not a table of results of a comparison") from None
     return {
         candidate: {name: np.array([float(np.mean(values)) for values in one.values()]) for name, one in of.items()}
         for candidate, of in found.items()
@@ -48,7 +48,7 @@ def best_of(values: Mapping[str, NDArray[np.float64]], *, less: bool) -> tuple[s
     Parameters
     ----------
     less
-        Whether less is better.
+        True if less is better.
     """
     from hdrl.metrics.statistics import mean_ranks
 

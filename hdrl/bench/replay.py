@@ -22,7 +22,7 @@ def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_py
     windows
         Numbers of the windows, in the order of the cases.
     runs_python
-        Whether the Python file of an entry may run in this process.
+        True if the Python file of an entry may run in this process.
 
     Returns
     -------

@@ -78,7 +78,7 @@ def new_round(name: str, tasks: Sequence[str], public_words: str, folder: Path) 
     path, kept = folder / f"{name}.json", folder / f"{name}.secret"
     one = validated(Round, data, str(path))
     if AT in name or "/" in name or not name:
-        raise OptionsError(f"{name!r} is no name of a round, expected letters, digits, '.', '_' and '-'")
+        raise OptionsError(f"{name!r} is not a name of a round, expected letters, digits, '.', '_' and '-'")
     for there in (path, kept):
         if there.exists():
             raise OutputError(f"{there}: exists already, expected a new round")

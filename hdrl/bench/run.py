@@ -148,7 +148,7 @@ def _candidate(entry: Entry, setting: str) -> Candidate:
     if candidate.sha256 and not candidate.files:
         raise OptionsError(f"{entry.text}: reads a file of yours, which results do not hold; write a Python file")
     if candidate.is_file and setting != entry.setting:
-        raise OptionsError(f"{entry.text}: is a file of setting {entry.setting}, and no task of it is named")
+        raise OptionsError(f"{entry.text}: is a file of setting {entry.setting}, but no named task has that setting")
     for seed in range(max(1, len(candidate.files))):
         candidate.decider(probe.task.setting, seed, sweep)
     return candidate

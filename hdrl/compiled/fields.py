@@ -56,10 +56,10 @@ class Field:
     dtype: np.dtype[Any]  # type of its elements
     lengths: tuple[str, ...]  # its shape: names of sizes
     role: Role  # whose it is
-    is_restored: bool = False  # whether an episode begins with the values of date 0 again
-    is_heap: bool = False  # whether it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins
+    is_restored: bool = False  # True if an episode begins with the values of date 0 again
+    is_heap: bool = False  # True if it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins
     counted_by: str = ""  # of a log: which of the scalars says how many rows are used
-    is_output: bool = False  # whether it is handed out to who decides
+    is_output: bool = False  # True if it is handed out to who decides
 
 
 def own(

@@ -137,28 +137,28 @@ def pop(items, size, comes_before, state, key):
 
 
 @jit
-def _rise_date(dates_s, whose, place, date_s, one, is_before_equals):
+def _rise_date(dates_s, owners, place, date_s, one, is_before_equals):
     """Put a date into the heap at a free place, or above it."""
     while place > np.uint64(0):
         above = (place - np.uint64(1)) >> np.uint64(1)
         if dates_s[above] < date_s or (dates_s[above] == date_s and not is_before_equals):
             break
         dates_s[place] = dates_s[above]
-        whose[place] = whose[above]
+        owners[place] = owners[above]
         place = above
     dates_s[place] = date_s
-    whose[place] = one
+    owners[place] = one
 
 
 @jit
-def add_date(dates_s, whose, size, date_s, one):
+def add_date(dates_s, owners, size, date_s, one):
     """Put a date and whose it is into the heap, behind equal ones; return the new size."""
-    _rise_date(dates_s, whose, np.uint64(size), date_s, one, False)  # noqa: FBT003 - compiled code knows places alone
+    _rise_date(dates_s, owners, np.uint64(size), date_s, one, False)  # noqa: FBT003 - compiled code knows places alone
     return size + 1
 
 
 @jit
-def drop_date(dates_s, whose, size):
+def drop_date(dates_s, owners, size):
     """Take the first date out of the heap; return the new size."""
     # Down to the bottom, always to the earlier one of two, and from there up with the last one: which way the
     # comparisons go can be foretold less often than how many there are. (Unsigned numbers need no look at the sign.)
@@ -169,8 +169,8 @@ def drop_date(dates_s, whose, size):
         if below + one < last:
             below += np.uint64(dates_s[below + one] < dates_s[below])
         dates_s[place] = dates_s[below]
-        whose[place] = whose[below]
+        owners[place] = owners[below]
         place = below
         below = place + place + one
-    _rise_date(dates_s, whose, place, dates_s[last], whose[last], True)  # noqa: FBT003 - as above
+    _rise_date(dates_s, owners, place, dates_s[last], owners[last], True)  # noqa: FBT003 - as above
     return size

@@ -68,7 +68,7 @@ class DaemonState:
     Attributes
     ----------
     acts
-        Whether the numbers were really written.
+        True if the numbers were really written.
     since_s
         Date from which each waiting job could start, as it was seen first, in seconds since 1970.
     written
@@ -178,7 +178,7 @@ class Daemon:
     folder
         The folder of the deployment.
     acts
-        Whether to change jobs in Slurm; else changes are only logged.
+        True to change jobs in Slurm; else changes are only logged.
     slurm
         The commands of Slurm.
     timeout_s
@@ -495,9 +495,9 @@ def run(
     Parameters
     ----------
     acts
-        Whether to change jobs in Slurm; else changes are only logged.
+        True to change jobs in Slurm; else changes are only logged.
     once
-        Whether to look once only.
+        True to look once only.
     timeout_s
         Time to wait for an answer of Slurm, in seconds.
     print_line

@@ -46,7 +46,7 @@ class Promise(Block):
     blocks
         Means of blocks of jobs, sorted, by what they are of: see `drift`.
     rings
-        Whether the alarm rings on the second half of the log if the first half makes the promise.
+        True if the alarm rings on the second half of the log if the first half makes the promise.
     """
 
     policy: Text

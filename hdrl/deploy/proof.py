@@ -161,7 +161,7 @@ def promised(jobs: list[Workload], *, by_rules: bool) -> Starts:
     Parameters
     ----------
     by_rules
-        Whether Lua and daemon order the queue of the simulated Slurm; else conservative backfilling stands for it.
+        True if Lua and daemon order the queue of the simulated Slurm; else conservative backfilling stands for it.
     """
     platform = machine()
     starts: Starts = {}

@@ -34,7 +34,7 @@ def simulate_deployed(
     bound_s
         After which wait a job is first.
     lua
-        Whether the Lua gives jobs a number at their submission; else they have the lowest one until the next look.
+        True if the Lua gives jobs a number at their submission; else they have the lowest one until the next look.
 
     Raises
     ------

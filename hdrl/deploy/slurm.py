@@ -121,7 +121,7 @@ class Slurm:
     Attributes
     ----------
     may_act
-        Whether `update` is allowed.
+        True if `update` is allowed.
     users
         Field of a job that stands for its user.
     timeout_s

@@ -36,7 +36,7 @@ class Attempted:
     # empty if all went well; else the message of an `HdrlError`, or the traceback of any other exception. (The
     # exceptions themselves need not survive the way between processes.)
     problem: str = ""
-    is_expected: bool = True  # whether it was an `HdrlError`
+    is_expected: bool = True  # True if it was an `HdrlError`
 
     def unwrap(self) -> Any:
         """Return the result.

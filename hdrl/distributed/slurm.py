@@ -34,7 +34,7 @@ class Site:
     cpus: int = 1  # processors of a task unless another number is requested
     most_cpus: int | None = None  # cores of a node, ``None`` if unknown
     modules: tuple[str, ...] = ()  # modules that are loaded
-    needs_account: bool = False  # whether no job runs without an account
+    needs_account: bool = False  # True if no job runs without an account
     srun: tuple[str, ...] = ()  # options of srun
 
 

@@ -234,5 +234,5 @@ class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
             If nothing has been simulated yet.
         """
         if self._trace is None:
-            raise SimulationError("no episode has ended yet, so that there is no trace")
+            raise SimulationError("no episode has ended yet, so there is no trace")
         return self._trace

@@ -64,7 +64,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         ignored (reward 0); ``SAME_STEP`` at once, what the episode ended with is in ``info["final_obs"]`` and
         ``info["final_info"]`` then; ``DISABLED`` by `reset` with ``options={"reset_mask": ...}``.
     copy
-        Whether `reset` and `step` return copies. Without, they return the batch's own buffers, which the next step
+        True if `reset` and `step` return copies. Without, they return the batch's own buffers, which the next step
         overwrites.
     n_threads
         Number of threads that share the rows. Results do not depend on it. The threads that help keep a core each busy

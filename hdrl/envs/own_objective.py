@@ -39,7 +39,7 @@ class OwnObjective:
     path
         The file that it comes from, if any.
     lower_is_better
-        Whether less of it is better; ``None``: as the function says, else yes.
+        True if less of it is better; ``None``: as the function says, else yes.
 
     Attributes
     ----------

@@ -20,10 +20,10 @@ from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setti
 class Knowledge:
     """Information that a decider has and others may lack."""
 
-    uses_hidden_information: bool = False  # whether it sees what no scheduler sees, true run times for instance
+    uses_hidden_information: bool = False  # True if it sees what no scheduler sees, true run times for instance
     # on which items it was trained, as a model file says it; empty for what was not trained, or if unknown
     trained_on: Mapping[str, Any] = field(default_factory=dict)
-    is_trained: bool = False  # whether it was trained at all
+    is_trained: bool = False  # True if it was trained at all
     # the environment of its training, which says what items are; ``None`` if there is none
     environment: EnvironmentSpec | None = None
     averages: tuple[str, ...] = ()  # hashes of the averaged model files; empty if it is no average

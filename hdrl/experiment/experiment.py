@@ -113,11 +113,11 @@ def run_experiment(
     out
         The folder; it must not exist, or be empty, unless it is that of a training to resume.
     resumes
-        Whether to resume the training in the folder.
+        True to resume the training in the folder.
     on
         Location of several workers of a training: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
     hdeeprm_model
-        Whether ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
+        True if ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun
         _announce(plan, "simulating", progress)
         left_out = [name for name in DECISION_FILES if name in options.also_write_names]
         if left_out and agent.kind is AgentKind.POLICY:
-            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
+            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is not an agent with actions")
         decider = decider_of(plan)
         trace = decider.play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
         simulation_s = clock.lap("simulate_s")

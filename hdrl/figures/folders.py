@@ -23,7 +23,7 @@ def run_folders(folder: str | Path, main_file: str) -> list[Path]:
         return [folder]
     inside = [path for path in folder.glob("run_*") if (path / main_file).is_file()]
     if not inside:
-        raise ReadError(folder, f"is no run: it has no {main_file}, and no run_0 that has one")
+        raise ReadError(folder, f"is not a run: it has no {main_file}, and no run_0 that has one")
     return sorted(inside, key=lambda path: (len(path.name), path.name))
 
 

@@ -45,7 +45,7 @@ def draw_rectangles(
     n_parts
         Number of axes that share the height of the figure.
     borders
-        Whether shapes have white borders.
+        True if shapes have white borders.
     min_opacity
         Least opacity of a covered pixel of the image: rare things must not vanish.
     """

@@ -10,7 +10,7 @@ Levine, "Learning Robust Rewards with Adversarial Inverse Reinforcement Learning
 pool of experts of which the best one is imitated: J. Li, X. Zhang, J. Wei, Z. Ji, Z. Wei, "GARLSched", Future
 Generation Computer Systems 135, 2022.
 
-What differs from GAIL, and why:
+Differences from GAIL, with reasons:
 
 1. Experts choose in the situations of the agent instead of leaving trajectories of their own, since policies can
 choose anywhere: the discriminator then compares choices, not the situations that either gets into.

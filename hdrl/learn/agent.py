@@ -158,7 +158,7 @@ class Agent(abc.ABC):
         mask
             Mask of the legal actions, shape ``(n, n_actions)``, bool, at least one in each row; ``None``: all of them.
         explore
-            Whether to choose as in training; else the best action.
+            True to choose as in training; else the best action.
         """
 
     def plain_actor(self) -> PlainActor | None:

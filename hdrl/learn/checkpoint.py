@@ -30,7 +30,7 @@ from hdrl.version import VERSION
 FORMAT = "hdrl model"
 FORMAT_VERSION = 1
 
-NOT_OURS = "is no model file of hdrl; of what Stable-Baselines3, RLlib or CleanRL saved, hdrl model import makes one"
+NOT_OURS = "is not a model file of hdrl; of what Stable-Baselines3, RLlib or CleanRL saved, hdrl model import makes one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     try:
         header = json.dumps({name: getattr(checkpoint, name) for name in _JSON}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise LearningError(f"what a model file says of itself must be JSON: {error}") from None
+        raise LearningError(f"the header of a model file must be JSON: {error}") from None
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -211,7 +211,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
     ``path``: where they come from, for messages.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
-        raise ReadError(path, "is no model file, or a truncated one")
+        raise ReadError(path, "is not a model file, or a truncated one")
     _check_unpacked(data, path)
     # torch raises whatever its parts do, and no damaged file may show a traceback.
     try:

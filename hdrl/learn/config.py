@@ -55,7 +55,7 @@ class NetworkConfig(Config):
         default=(),
         description="mlp: units of further layers, which actor and critic never share.",
     )
-    is_shared: bool = Field(default=False, description="mlp: whether actor and critic share the layers of 'hidden'.")
+    is_shared: bool = Field(default=False, description="mlp: true if actor and critic share the layers of 'hidden'.")
     activation: Activation = Field(default="relu", description="Activation of mlp, rows and attention.")
     attention_width: Annotated[int, Field(ge=1, le=65536)] = Field(
         default=32, description="attention: width of queries, keys and values; usual 16 to 128."
@@ -103,7 +103,7 @@ class ValueConfig(NetworkConfig):
     )
     is_scaled: bool = Field(
         default=True,
-        description="Whether rewards are divided by the size that returns have had so far; the other settings then do"
+        description="True if rewards are divided by the size that returns have had so far; the other settings then do"
         " not depend on the unit of the objective.",
     )
 

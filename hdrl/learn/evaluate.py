@@ -37,7 +37,7 @@ def evaluate(
     seed
         Seed of the environments; ``None``: they continue with what they have.
     explore
-        Whether actions are chosen as in training; else the best ones.
+        True if actions are chosen as in training; else the best ones.
 
     Returns
     -------

@@ -57,7 +57,7 @@ def specialists_of(state: Mapping[str, Any], where: str) -> list[Specialist]:
             for one in state.get(KEY, [])
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LearningError(f"{where}: what it holds of configurations is damaged ({one_line(error)})") from None
+        raise LearningError(f"{where}: its configurations are damaged ({one_line(error)})") from None
     return found
 
 

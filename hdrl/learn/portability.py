@@ -27,7 +27,7 @@ def nonportable_reasons(agent: Agent) -> list[str]:
     added to it.
     """
     reasons = []
-    if not _says_so(agent):
+    if not _is_declared_portable(agent):
         reasons.append(f"the agent {type(agent).__name__} does not declare is_portable")
     for name, module in agent.modules.items():
         reasons += [f"{name}, a {kind}, does not declare is_portable" for kind in _undeclared(module)]
@@ -36,7 +36,7 @@ def nonportable_reasons(agent: Agent) -> list[str]:
     if JIT_DISABLED:
         reasons.append("there is no compiler (NUMBA_DISABLE_JIT)")
     if platform.machine() not in _MACHINES:
-        reasons.append(f"this is no x86-64 processor ({platform.machine()})")
+        reasons.append(f"this is not an x86-64 processor ({platform.machine()})")
     elif missing := [feature for feature in ("avx2", "fma") if not processor_features().get(feature)]:
         reasons.append(f"this processor lacks {' and '.join(missing)}, so that the C library computes otherwise")
     return reasons
@@ -49,7 +49,7 @@ def processor_features() -> dict[str, bool]:
     return dict(binding.get_host_cpu_features())
 
 
-def _says_so(thing: object) -> bool:
+def _is_declared_portable(thing: object) -> bool:
     return vars(type(thing)).get("is_portable") is True
 
 
@@ -57,5 +57,5 @@ def _undeclared(module: nn.Module) -> Iterator[str]:
     """Yield the names of classes that do not say that they compute portably, each once."""
     if type(module) in _HOLD_OTHERS:
         yield from dict.fromkeys(name for one in module.children() for name in _undeclared(one))
-    elif not _says_so(module):
+    elif not _is_declared_portable(module):
         yield type(module).__name__

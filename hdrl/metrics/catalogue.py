@@ -25,13 +25,13 @@ class MetricInfo:
     lower_is_better
         ``True`` or ``False``; ``None`` where a comparison says nothing by itself.
     is_of_whole_run
-        Whether it is undefined for a part of the items of a simulation.
+        True if it is undefined for a part of the items of a simulation.
     hides_zero
-        Whether it is shown only where it is neither zero nor missing: what went wrong, what few loads have.
+        True if it is shown only where it is neither zero nor missing: what went wrong, what few loads have.
     counts_unrun
-        Whether it counts items that were not brought to an end, so that means leave them out.
+        True if it counts items that were not brought to an end, so that means leave them out.
     varies_little
-        Whether windows differ far less in it than in times that a schedule decides, as accuracies do.
+        True if windows differ far less in it than in times that a schedule decides, as accuracies do.
     compared, shown, headline
         Its place, from 1, among the metrics that comparisons summarise by default (the first decides), that are shown
         after a run, and that stand in the first table of a report; 0 where it is none of them.

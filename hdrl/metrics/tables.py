@@ -29,15 +29,15 @@ def as_table(values: ArrayLike) -> FloatArray:
 
 def _same_windows(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return copies in which windows whose values differ by rounding alone hold the same value throughout."""
-    ours, theirs = as_table(values).copy(), as_table(reference).copy()
-    if len(ours) != len(theirs):
-        raise ValueError(f"{len(ours)} windows against {len(theirs)}: pairs need the same ones")
-    if ours.size and theirs.size:
-        both = np.concatenate([ours, theirs], axis=1)
+    candidate_values, reference_values = as_table(values).copy(), as_table(reference).copy()
+    if len(candidate_values) != len(reference_values):
+        raise ValueError(f"{len(candidate_values)} windows against {len(reference_values)}: pairs need the same ones")
+    if candidate_values.size and reference_values.size:
+        both = np.concatenate([candidate_values, reference_values], axis=1)
         least, most = both.min(axis=1), both.max(axis=1)
         same = most - least <= EQUAL * np.abs(most)
-        ours[same], theirs[same] = most[same, np.newaxis], most[same, np.newaxis]
-    return ours, theirs
+        candidate_values[same], reference_values[same] = most[same, np.newaxis], most[same, np.newaxis]
+    return candidate_values, reference_values
 
 
 def complete(*tables: FloatArray) -> NDArray[np.bool_]:
@@ -47,24 +47,24 @@ def complete(*tables: FloatArray) -> NDArray[np.bool_]:
 
 def paired(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return both tables without the windows in which a value is missing."""
-    ours, theirs = _same_windows(values, reference)
-    is_there = complete(ours, theirs)
-    return ours[is_there], theirs[is_there]
+    candidate_values, reference_values = _same_windows(values, reference)
+    is_there = complete(candidate_values, reference_values)
+    return candidate_values[is_there], reference_values[is_there]
 
 
 def logarithms(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the logarithms of both tables; 0 on both sides where a window is zero throughout."""
-    ours, theirs = _same_windows(values, reference)
-    both_zero = np.all(ours == 0, axis=1) & np.all(theirs == 0, axis=1)
-    ours[both_zero], theirs[both_zero] = 1.0, 1.0
-    logs = [np.where(table > 0, elementary.log(table), np.nan) for table in (ours, theirs)]
+    candidate_values, reference_values = _same_windows(values, reference)
+    both_zero = np.all(candidate_values == 0, axis=1) & np.all(reference_values == 0, axis=1)
+    candidate_values[both_zero], reference_values[both_zero] = 1.0, 1.0
+    logs = [np.where(table > 0, elementary.log(table), np.nan) for table in (candidate_values, reference_values)]
     return logs[0], logs[1]
 
 
 def usable_logarithms(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray] | None:
     """Return the logarithms of the complete windows; ``None`` if there are none, or one of them has no logarithm."""
-    ours, theirs = paired(values, reference)
-    if len(ours) == 0:
+    candidate_values, reference_values = paired(values, reference)
+    if len(candidate_values) == 0:
         return None
-    logs = logarithms(ours, theirs)
+    logs = logarithms(candidate_values, reference_values)
     return None if np.isnan(logs[0]).any() or np.isnan(logs[1]).any() else logs

@@ -34,7 +34,7 @@ class AgentBlock(Block):
         default=None,
         description="Kind of agent; if absent, LEARNING when hidden, lr or gamma is given without a policy.",
     )
-    run: Literal["train", "test"] = Field(default="train", description="Whether a learning agent learns.")
+    run: Literal["train", "test"] = Field(default="train", description="Train a learning agent, or test it.")
     hidden: Few | None = Field(default=None, description="Units of each hidden layer.")
     lr: Positive | None = Field(default=None, description="Learning rate; above 0.")
     gamma: Share | None = Field(default=None, description="Discount of later rewards, 0 to 1.")

@@ -159,7 +159,7 @@ class LearningOptions(Block):
         default="cpu", description="Device of the networks; auto: a GPU if torch finds one, else the CPU."
     )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
-    tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
+    tensorboard: bool = Field(default=True, description="True if events for TensorBoard are written, too.")
     imitation: ImitationOptions | None = Field(
         default=None, description="Policy that the agent imitates, at first or all the time; null: none."
     )

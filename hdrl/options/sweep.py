@@ -157,7 +157,7 @@ class Sweep(LocatedBlock):
         default=0.02, description="Relative change below which two are equal in practice."
     )
     bound: bool = Field(
-        default=False, description="Whether each policy stands beside itself with true run times: what is left to win."
+        default=False, description="True if each policy stands beside itself with true run times: what is left to win."
     )
 
     _where: str = PrivateAttr(default="sweep")

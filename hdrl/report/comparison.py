@@ -116,7 +116,7 @@ class Compared:
                     float_of(row[self.metric] or "nan")
                 )
         except (KeyError, TypeError, ValueError) as error:
-            raise ReadError(path, f"is no table of a comparison ({error})") from None
+            raise ReadError(path, f"is not a table of a comparison ({error})") from None
         order = list(dict.fromkeys(window for mine in values.values() for window in mine))
         return {
             name: np.array([np.mean(mine.get(window, [math.nan])) for window in order]) for name, mine in values.items()
@@ -137,7 +137,7 @@ def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
     if not folder.is_dir():
         raise ReadError(folder, "no such folder")
     if not is_comparison(folder):
-        raise ReadError(folder, f"is no comparison: it has no {SUMMARY_FILE}")
+        raise ReadError(folder, f"is not a comparison: it has no {SUMMARY_FILE}")
     infos = setting_of(folder).measures.metrics
     result = read_comparison(folder)
     found = {row.metric for row in result.rows}

@@ -70,7 +70,7 @@ def live_page(folder: str | Path) -> str:
     if not folder.is_dir():
         if folder.exists():
             raise ReadError(folder, "is a file, expected the folder of a run, a training or a comparison")
-        raise ReadError(folder, "no such folder; what fills it makes it once it has read all that it needs")
+        raise ReadError(folder, "no such folder; a run creates it after it has read its inputs")
     shown = _shown(folder)
     if is_finished(shown) or _has_runs(folder):
         return build_report([shown])
@@ -80,7 +80,7 @@ def live_page(folder: str | Path) -> str:
         return _page_of_comparison(shown, str(shown.relative_to(folder.parent)), again)
     if (folder / OPTIONS_FILE).is_file() or (folder / TRAINING_FILE).is_file():
         return _page_of_training(folder)
-    raise ReadError(folder, "is no run, training or comparison, or none yet")
+    raise ReadError(folder, "is not a run, training or comparison, or none yet")
 
 
 REFRESHES = "The page refreshes itself."
@@ -154,7 +154,7 @@ def _page_of_comparison(folder: Path, name: str, again: str) -> str:
         f"Progress of the comparison in {name}",
         f"{len(found.points):,}{_of(found)} simulations are done.",
         _certainty(
-            "The verdict waits for all of them: the first windows are no random sample.",
+            "The verdict waits for all of them: the first windows are not a random sample.",
             again,
             is_worked_on=found.is_worked_on,
         ),

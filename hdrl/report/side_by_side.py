@@ -59,8 +59,8 @@ def _common_setting(runs: Sequence[Run]) -> Setting:
     for run, one in zip(runs, settings, strict=True):
         if one is not settings[0]:
             raise OptionsError(
-                f"{run.folder}: is a run of {one.name}, but {runs[0].folder} one of {settings[0].name}, whose metrics"
-                " are others"
+                f"{run.folder}: is a run of {one.name}, but {runs[0].folder} one of {settings[0].name}, "
+                "which has other metrics"
             )
     return settings[0]
 

@@ -75,7 +75,7 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
     folder
         Folder that a relative path starts from.
     trust
-        Whether a file may run. Otherwise only files serve that have run in this process before, by their names.
+        True if a file may run. Otherwise only files serve that have run in this process before, by their names.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class SiteImport:
     notes
         Notes for the reader, a sentence each.
     is_anonymous
-        Whether names are hashed.
+        True if names are hashed.
     similar
         Columns in which jobs of one executable are equal; none: their names.
     """

@@ -76,7 +76,7 @@ class ImportChoices:
     downtimes
         Maintenance, failures and drains of nodes: output of ``scontrol show res``, or a table in CSV.
     by_dependencies
-        Whether jobs wait for what they waited for, instead of being submitted when they could start.
+        True if jobs wait for what they waited for, instead of being submitted when they could start.
     similar
         Columns of `records.SIMILAR_COLUMNS` in which jobs are equal, up to numbers, that predictions by name take to be
         similar; none: jobs with equal names.
@@ -439,7 +439,7 @@ def _check_out(out: Path, *, force: bool) -> None:
     if not force:
         raise OutputError(f"{out}: exists already, expected the name of a new folder (--force replaces an import)")
     if not (out / REPORT).is_file() or out.is_symlink():
-        raise OutputError(f"{out}: is no folder that 'hdrl site import' made, so --force does not replace it")
+        raise OutputError(f"{out}: is not a folder that 'hdrl site import' made, so --force does not replace it")
 
 
 def _write(found: SiteImport, out: Path, *, force: bool) -> None:

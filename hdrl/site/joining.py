@@ -58,7 +58,7 @@ def jobs_of(dump: Dump, *, keeps_components: bool = False) -> JoinedJobs:
     Parameters
     ----------
     keeps_components
-        Whether the components of het jobs stay jobs of their own, if there are no more of them than Slurm takes. Pods
+        True if the components of het jobs stay jobs of their own, if there are no more of them than Slurm takes. Pods
         of one group never do: they share nodes.
     """
     jobs = every_job(dump)
@@ -75,7 +75,7 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> JoinedJobs:
     Parameters
     ----------
     first_attempts
-        Whether start, end and state are those of the first attempt instead of the last, so that a requeue that comes
+        True if start, end and state are those of the first attempt instead of the last, so that a requeue that comes
         later changes nothing.
     """
     records = dump.records

@@ -108,9 +108,9 @@ def log_of(
         Columns of `records.SIMILAR_COLUMNS` that jobs must have in common to get one number as their executable; none:
         their names as they are.
     has_rules
-        Whether the site has rules, for which columns stand beside the log.
+        True if the site has rules, for which columns stand beside the log.
     by_dependencies
-        Whether jobs are submitted when they were, and wait for what they waited for, instead of at the date from which
+        True if jobs are submitted when they were, and wait for what they waited for, instead of at the date from which
         they could start.
     """
     records = jobs.records

@@ -55,7 +55,7 @@ def requests_of_log(
     accounts
         Names of accounts by their number in the records, as the log is to have them.
     by_dependencies
-        Whether jobs wait for others, for dates and throttles of arrays themselves; else the dates at which they could
+        True if jobs wait for others, for dates and throttles of arrays themselves; else the dates at which they could
         start stand for all of these.
     """
     return _RequestBuilder(dump, jobs, conf, numbers, first_s, accounts).build(by_dependencies=by_dependencies)

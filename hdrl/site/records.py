@@ -166,7 +166,7 @@ class Dump:
     # nodes that the dump itself describes (Kubernetes): name, cores, memory in MiB, GPUs, model of the GPUs
     nodes: list[tuple[str, int, int, int, str]] = field(default_factory=list)
     header: dict[str, str] = field(default_factory=dict)  # directives of a log in SWF
-    takes_whole_nodes: bool = False  # whether jobs say how many whole nodes they had, from which their cores follow
+    takes_whole_nodes: bool = False  # True if jobs say how many whole nodes they had, from which their cores follow
 
 
 def new_names() -> dict[str, Names]:

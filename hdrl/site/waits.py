@@ -69,7 +69,7 @@ class WaitChoices:
     form, zone
         Format of the dump, and time zone of its dates, as for an import.
     site_rules
-        Whether the rules of the site count, if its machine has some.
+        True if the rules of the site count, if its machine has some.
     """
 
     policy: str = POLICY

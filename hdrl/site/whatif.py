@@ -53,7 +53,7 @@ class WhatIf:
     seed
         Seed of policies that draw, and of the resamples of intervals.
     site_rules
-        Whether the rules of the site count, if its machine has some.
+        True if the rules of the site count, if its machine has some.
     """
 
     sizes: tuple[str, ...] = ("-10%", "+10%", "+20%")

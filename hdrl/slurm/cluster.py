@@ -198,7 +198,7 @@ def find_commands(*, accounting: bool = False) -> dict[str, str]:
     Parameters
     ----------
     accounting
-        Whether a database is.
+        True if a database is.
 
     Raises
     ------
@@ -251,7 +251,7 @@ class SlurmCluster(Closing):
     scheduling, partitions, of_nodes
         Lines about scheduling and about partitions for ``slurm.conf``, and words of the line of each node.
     kills, requeues
-        Whether jobs end at their limit, and whether they begin anew where their nodes are taken or fail.
+        True if jobs end at their limit, and whether they begin anew where their nodes are taken or fail.
     events
         Commands of users and administrators.
     deployed

@@ -144,11 +144,11 @@ def slurm_conf(
     storage
         Lines about accounting.
     requeues
-        Whether jobs may begin anew.
+        True if jobs may begin anew.
     remembers
-        Whether Slurm must know jobs that ended long ago, as others may depend on them.
+        True if Slurm must know jobs that ended long ago, as others may depend on them.
     kills
-        Whether jobs end at their time limit.
+        True if jobs end at their time limit.
     speed
         Speed of the clock as a multiple of real time: time-outs are in its seconds.
     """

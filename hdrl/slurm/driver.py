@@ -70,7 +70,7 @@ class Driver:
         self._reported_s = -math.inf
         self._changed_s = time.time()
         self._seen = (-1, -1, -1)
-        self._asked_s = -math.inf
+        self._polled_s = -math.inf
         self._late_s = 0.0
         self._epoch_s = 0.0
 
@@ -112,9 +112,9 @@ class Driver:
         if self._seen[2] >= self._n_jobs:
             return True
         # One line is about all tasks of an array that never started, so that lines do not tell when an array has ended.
-        if not any(job["is_array"] for job in self._jobs) or time.time() < self._asked_s + self._plan["speed"]:
+        if not any(job["is_array"] for job in self._jobs) or time.time() < self._polled_s + self._plan["speed"]:
             return False
-        self._asked_s = time.time()
+        self._polled_s = time.time()
         if self._output("squeue", "-h", "-o", "%i").strip():
             return False
         self._watch(self._pause_s())  # what has left the queue may not have been noted yet

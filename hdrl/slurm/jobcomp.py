@@ -92,7 +92,7 @@ def _completion(words: dict[str, str]) -> Completion:
     submit_s, end_s = _date_s(words["SubmitTime"]), _date_s(words["EndTime"])
     eligible_s = _date_s(words.get("EligibleTime", "Unknown"))
     if submit_s is None or end_s is None:
-        raise ValueError("SubmitTime or EndTime is no date")
+        raise ValueError("SubmitTime or EndTime is not a date")
     return Completion(
         job_id=_count(words["JobId"]),
         name=words.get("Name", ""),

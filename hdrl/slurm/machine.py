@@ -54,7 +54,7 @@ class SlurmMachine:
     speeds_flops
         Speed of a core of each kind in flop/s, ascending.
     counts_memory
-        Whether Slurm shares out memory, since jobs could run short of it.
+        True if Slurm shares out memory, since jobs could run short of it.
     """
 
     nodes: tuple[SlurmNode, ...]

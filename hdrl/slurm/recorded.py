@@ -196,7 +196,7 @@ def read_run(folder: Path) -> RecordedRun:
     completions = _file(folder, "jobcomp.txt")
     log, eligible_s, start_s = _log(path, completions, found, events, began_s, list(conf.qos))
     if np.count_nonzero(np.isfinite(start_s)) < 2:
-        raise ReadError(completions, "says of fewer than two jobs when they started")
+        raise ReadError(completions, "has start times of fewer than two jobs")
     order = np.argsort(log.rows["submit_s"], kind="stable")
     return RecordedRun(
         folder=folder,
@@ -366,7 +366,7 @@ def _tasks(ended: Path, job: _Job, by_key: Mapping[tuple[int, int], Completion])
     whole = by_key.get((job.id, -1))
     if job.array is None:
         if whole is None:
-            raise ReadError(ended, f"says nothing of job {job.id}")
+            raise ReadError(ended, f"has no entry for job {job.id}")
         return [whole]
     found = [by_key[job.id, task] for task in range(job.array) if (job.id, task) in by_key]
     if whole is not None and whole.start_s is None:  # one line about all tasks that never started

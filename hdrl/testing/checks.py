@@ -46,7 +46,7 @@ def check_policy(
         The name of a policy or a function from views to decisions. What it returns must depend on the view
         (and on what it has seen of the same simulation) alone.
     starts_all
-        Whether all jobs must have run in the end, none being rejected.
+        True if all jobs must have run in the end, none being rejected.
 
     Raises
     ------

@@ -65,12 +65,12 @@ class _Checker:
 
     def single(self) -> SingleEnv:
         env = gymnasium.make(self.name, **self.arguments).unwrapped
-        _require(isinstance(env, SingleEnv), f"{self.name} is no SingleEnv")
+        _require(isinstance(env, SingleEnv), f"{self.name} is not a SingleEnv")
         return env  # type: ignore[return-value]
 
     def batch(self, n_rows: int = _N_ROWS, **more: Any) -> NativeVectorEnv:
         env = gymnasium.make_vec(self.name, num_envs=n_rows, **self.arguments, **more)
-        _require(isinstance(env, NativeVectorEnv), f"{self.name} is no NativeVectorEnv")
+        _require(isinstance(env, NativeVectorEnv), f"{self.name} is not a NativeVectorEnv")
         return env  # type: ignore[return-value]
 
     def rng(self, what: str) -> np.random.Generator:

@@ -190,7 +190,7 @@ def _check_names(subject: _Subject) -> None:
         _require(policies.read(name) == name, f"policies.read({name!r}) gives another name")
         _require(
             isinstance(policies.uses_hidden_information(name), bool),
-            f"policies.uses_hidden_information({name!r}) is no bool",
+            f"policies.uses_hidden_information({name!r}) is not a bool",
         )
     _require(not _is_read(subject, "no such policy"), "policies.read takes a policy that does not exist")
 
@@ -266,9 +266,9 @@ def _check_generated(subject: _Subject, inputs: LoadGenerator) -> None:
 def _check_cautions(subject: _Subject, inputs: Cautions) -> None:
     loads = [subject.load]
     unknown = set(inputs.exact_estimates(subject.sweep, loads)) - {subject.load.name}
-    _require(not unknown, f"exact_estimates names {sorted(unknown)}, which are no loads")
+    _require(not unknown, f"exact_estimates names {sorted(unknown)}, which are not loads")
     for kind, sentence in inputs.cautions(subject.sweep, subject.machine, loads):
-        _require(kind and sentence and "\n" not in sentence, f"the caution {kind!r} is no line")
+        _require(kind and sentence and "\n" not in sentence, f"the caution {kind!r} is not a line")
 
 
 # ------------------------------------------------------------------ simulator, measures, view
@@ -276,7 +276,7 @@ def _check_cautions(subject: _Subject, inputs: Cautions) -> None:
 
 def _check_warm_up(subject: _Subject) -> None:
     def note(message: str) -> None:
-        _require(message and "\n" not in message, "a message before something takes long is no line")
+        _require(message and "\n" not in message, "a message before something takes long is not a line")
 
     subject.setting.simulator.warm_up([subject.setting.policies.default_baseline], note)
 
@@ -341,7 +341,7 @@ def _check_files(subject: _Subject, policy: str) -> None:
 
 def _check_goal(subject: _Subject, spec: EnvironmentSpec) -> None:
     metric, sign = spec.objective({})
-    _require(metric in subject.setting.measures.metrics or metric == "return", f"its goal {metric!r} is no metric")
+    _require(metric in subject.setting.measures.metrics or metric == "return", f"its goal {metric!r} is not a metric")
     _require(sign in (-1, 1), "the sign of its goal is neither 1 nor -1")
 
 

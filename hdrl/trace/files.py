@@ -35,9 +35,9 @@ class TraceFile:
     what
         Their contents, in a few words.
     is_extra
-        Whether they are written only where options ask for them by name (``also_write``).
+        True if they are written only where options ask for them by name (``also_write``).
     is_of_few
-        Whether they are written only where a load has what they hold.
+        True if they are written only where a load has what they hold.
     """
 
     names: tuple[str, ...]

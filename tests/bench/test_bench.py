@@ -177,7 +177,7 @@ def test_added_and_missing_files_are_found(result: Path):
     (result / "more.txt").write_text("")
     table(result).unlink()
     output = hdrl("check", result, code=1)
-    assert "more.txt: is no file of the result" in output
+    assert "more.txt: is not a file of the result" in output
     assert "is missing" in output
 
 
@@ -330,7 +330,7 @@ def test_a_withdrawn_result_stays_visible(result: Path, tmp_path: Path):
     hdrl("board", result, "-o", tmp_path / "site")
     page = (tmp_path / "site" / "index.html").read_text()
     assert "withdrawn: The seed was chosen by the result." in page
-    assert check_result(result).is_true, "the sentence is no part of the result"
+    assert check_result(result).is_true, "the sentence is not a part of the result"
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -471,7 +471,7 @@ def test_mistakes_in_rounds_are_one_line(rounds: Path, tmp_path: Path):
             ("round", "new", "logs", "--tasks", "batch-gaia", "--public", "x", "-o", rounds),
             "no seed changes the windows",
         ),
-        (("round", "new", "a@b", "--tasks", TASK, "--public", "x", "-o", rounds), "is no name of a round"),
+        (("round", "new", "a@b", "--tasks", TASK, "--public", "x", "-o", rounds), "is not a name of a round"),
         (("show", f"{TASK}@secnd"), "no round (in the folders of HDRL_ROUNDS) 'secnd'; known: first"),
     ):
         output = hdrl(*words, code=2)

@@ -98,7 +98,7 @@ def name_a_file_outside(folder: Path) -> None:
         (repeat_a_row, True, "points: .* twice"),
         (name_a_file_as_a_policy, True, "points: the card says that its entry is of kind policy; .* of kind python"),
         (link_the_points, False, f"hash: tasks/{TASK}/results.csv: is a link"),
-        (put_a_pipe, False, "hash: entry/pipe: is no file"),
+        (put_a_pipe, False, "hash: entry/pipe: is not a file"),
         (put_a_huge_file, False, "hash: entry/huge: is too much"),
         (name_a_file_outside, False, r"hash: \.\./outside: is missing"),
     ],

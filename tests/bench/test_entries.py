@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "bench-entries.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CPP = "A scheduler in C++ that speaks Batsim's protocol"
+CPP = "A C++ scheduler with Batsim's protocol"
 NEEDS = {"Stable-Baselines3": "sb3_contrib", "CleanRL": "torch", "RLlib": "torch", CPP: ""}
 STUB = Path(__file__).parent / "rllib_stub"
 

@@ -157,4 +157,4 @@ def test_what_lacks_is_recorded(
     with pytest.raises(SystemExit) as ended:
         proof.main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == f"{path}: is no table of run, window, job, start_s\n"
+    assert capsys.readouterr().err == f"{path}: is not a table of run, window, job, start_s\n"

@@ -54,7 +54,7 @@ def test_examples_are_agents(path: Path):
         pytest.importorskip("torch", reason="agents that learn need torch")
         assert load_agent(path, never).learner is not None
     else:
-        assert "hdrl.envs" in path.read_text(), "it is no agent, but the use of an environment elsewhere"
+        assert "hdrl.envs" in path.read_text(), "it is not an agent, but the use of an environment elsewhere"
 
 
 def test_a_priority_is_an_agent(tmp_path: Path):

@@ -222,7 +222,7 @@ def test_a_folder_with_other_things_is_refused(sweep, tmp_path: Path):
         run_comparison(sweep(tmp_path), out=tmp_path / "file")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "points.jsonl").write_text('{"identity": 7}\n')
-    with pytest.raises(OutputError, match=r"points\.jsonl:1: is no line of a comparison"):
+    with pytest.raises(OutputError, match=r"points\.jsonl:1: is not a line of a comparison"):
         run_comparison(sweep(tmp_path), out=tmp_path / "bad")
 
 

@@ -124,7 +124,7 @@ def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
     assert (read.seeds, read.seed, read.where) == (2, 3, "sweeps/one.json")
     assert read.path_of("my.py") == Path("sweeps/my.py"), "paths of the file start from its folder"
     assert read.workloads == [str(tmp_path / "other.swf"), "learning"], "those of changes from the current one"
-    for text, problem in (("[]", "expected an object"), ("{", "is no JSON"), ("", "is empty")):
+    for text, problem in (("[]", "expected an object"), ("{", "is not JSON"), ("", "is empty")):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(HdrlError, match=problem):
             read_sweep("bad.json")

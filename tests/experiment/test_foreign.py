@@ -279,7 +279,7 @@ def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> Non
         "more.pt": "looks like PPO of CleanRL, but has lstm.weight",
         "broken.pt": "actor.2.weight is no fully connected layer that follows",
         "text.pt": "cannot be read",
-        "pickle.zip": "is no model file",
+        "pickle.zip": "is not a model file",
         "none.pt": "no such file",
     }.items():
         result = run(tmp_path / name, options, "-o", tmp_path / "m.pt")
@@ -390,8 +390,8 @@ def test_what_was_not_imported_is_told_how(tmp_path: Path, options: Path) -> Non
     with zipfile.ZipFile(tmp_path / "sb3.pt", "w") as archive:
         archive.writestr("policy.pth", b"")
     for name, says in (
-        ("cleanrl.pt", "is no model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
-        ("sb3.pt", "is no model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
+        ("cleanrl.pt", "is not a model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
+        ("sb3.pt", "is not a model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
         ("whole.pt", r"it holds more than tensors; of a network, save its state_dict\(\)\)$"),
     ):
         with pytest.raises(ReadError, match=says):

@@ -64,7 +64,7 @@ def test_the_best_with_the_same_predictions_is_an_opponent_too(log: Path, tmp_pa
     assert {row.candidate for row in peer.rows} <= {"sjf+easy@geo"}
     assert "@" not in result.baseline
     assert all(f"of {peer.name} over 5 windows" in text for text in peer.verdicts)
-    assert result.verdict.startswith("the best of 2 candidates, "), "the chosen opponent is no candidate"
+    assert result.verdict.startswith("the best of 2 candidates, "), "the chosen opponent is not a candidate"
     assert "the best of 2 candidates was picked" in " ".join(one.text for one in result.cautions)
     assert not [one.text for one in result.cautions if f": {peer.name} has" in one.text]
     assert findings_of_comparison(read_compared(tmp_path / "out", None)).question.startswith(
@@ -102,7 +102,7 @@ def test_protocols_say_which_jobs_are_simulated_and_count(log: Path):
     assert (training.first_job, training.warm_up, training.n_jobs) == (0, 0, 140)
     with pytest.raises(UnknownName, match="continuous"):
         by_protocol(sweep(log), "contiguous")
-    with pytest.raises(OptionsError, match="a protocol says itself"):
+    with pytest.raises(OptionsError, match="the protocol sets what is simulated"):
         by_protocol(sweep(log, windows={"length": 20, "warm_up": 5}), "padded")
 
 

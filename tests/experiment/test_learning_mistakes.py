@@ -48,12 +48,15 @@ def test_mistakes_write_nothing(tmp_path: Path):
     )
     (tmp_path / "thesis.tex").write_text("years of work")
     refused(
-        tmp_path, OutputError, "is there already and is no model", f"pybatsim.agent.output_model={tmp_path}/thesis.tex"
+        tmp_path,
+        OutputError,
+        "is there already and is not a model",
+        f"pybatsim.agent.output_model={tmp_path}/thesis.tex",
     )
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
     refused(tmp_path, ReadError, "no such file", f"pybatsim.agent.input_model={tmp_path}/none.pt")
     (tmp_path / "bad.pt").write_bytes(b"PK\x03\x04 no model")
-    refused(tmp_path, ReadError, "bad.pt: is no model file", f"pybatsim.agent.input_model={tmp_path}/bad.pt")
+    refused(tmp_path, ReadError, "bad.pt: is not a model file", f"pybatsim.agent.input_model={tmp_path}/bad.pt")
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def test_configurations_that_cannot_have_agents_of_their_own(
 
 
 def test_a_damaged_library_is_told_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(LearningError, match=r"^m.pt: what it holds of configurations is damaged"):
+    with pytest.raises(LearningError, match=r"^m.pt: its configurations are damaged"):
         specialists_of({"configurations": [{"point": ["far"], "modules": {}}]}, "m.pt")
 
 

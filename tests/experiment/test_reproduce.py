@@ -395,8 +395,8 @@ _TRAINED = {"kind": "training", "options": {"a": "a.json", "b": "b.json"}, "seed
     [
         ({"kind": "options"}, "kind 'options' needs options and metrics"),
         ({"kind": "training", "options": {"a": "a.json"}, "seeds": [1]}, "needs options, seeds and either sweep or"),
-        (_TRAINED | {"starts_from": {"b": "c"}}, "starts_from names 'c', which is no row of options"),
-        (_TRAINED | {"starts_from": {"a": "b", "b": "a"}}, "starts_from goes round in a circle: a, b"),
+        (_TRAINED | {"starts_from": {"b": "c"}}, "starts_from names 'c', which is not a row of options"),
+        (_TRAINED | {"starts_from": {"a": "b", "b": "a"}}, "starts_from has a cycle: a, b"),
         ({"kind": "sweep", "sweep": "../x.json"}, "sweep is '../x.json', expected the name of a file"),
         ({"kind": "sweep", "sweep": "x.json"}, "names 'x.json', which is not in its folder"),
         ({"kind": "dance"}, "kind is 'dance'; known: "),
@@ -576,7 +576,7 @@ def test_what_is_no_number_of_the_experiment_is_no_effect(of_options: Path, tmp_
     (of_options / "experiment.json").write_text(json.dumps(experiment | {"effects": [effect]}))
     before = (of_options / "reference.csv").read_text()
     code, output = run(str(of_options), "--out", str(tmp_path / "out"), "--quiet", "--record")
-    assert (code, "effects names 'large', 'makespan_s', which is no number" in output) == (2, True)
+    assert (code, "effects names 'large', 'makespan_s', which is not a number" in output) == (2, True)
     assert (of_options / "reference.csv").read_text() == before
 
 

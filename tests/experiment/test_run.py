@@ -74,7 +74,7 @@ def test_files_of_decisions_that_nobody_makes_are_told(small_world: Path, stand_
     told: list[str] = []
     options = read_options(small_world, overrides=['also_write=["actions.log", "log_probs.log", "platform.xml"]'])
     result = run_experiment(options, out=tmp_path / "out", progress=Progress(told.append, lambda *_: None))
-    assert "no actions.log and no log_probs.log (also_write): first-high_gflops is no agent with actions" in told
+    assert "no actions.log and no log_probs.log (also_write): first-high_gflops is not an agent with actions" in told
     assert {path.name for path in result.folder.iterdir()} == FILES | {"platform.xml"}
 
 

@@ -414,4 +414,4 @@ def test_held_out_warns_of_the_tail_of_a_baseline_that_was_chosen():
     (text,) = warned(numbers, is_chosen=True)
     assert text.startswith("windows: base was chosen by its mean, and its tail is worse than that of mine, which has ")
     assert "longest wait 0.5" in text
-    assert warned(numbers) == [], "a baseline that was named is no choice"
+    assert warned(numbers) == [], "a baseline that was named is not a choice"

@@ -212,8 +212,8 @@ def test_a_folder_of_events_that_becomes_a_link_stays(trained, tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda run: (run / "manifest.json").unlink(), "is no folder of results of hdrl: it has no manifest.json"),
-        (lambda run: (run / "manifest.json").write_text("{}"), "is no manifest of results (hdrl is missing"),
+        (lambda run: (run / "manifest.json").unlink(), "is not a folder of results of hdrl: it has no manifest.json"),
+        (lambda run: (run / "manifest.json").write_text("{}"), "is not a manifest of results (hdrl is missing"),
         (lambda run: (run / "manifest.json").write_text("[" * 9999), "is nested too deeply"),
         (lambda run: (run / "manifest.json").write_text('{"hdrl": "1", "files": ["out_jobs.csv"]}'), "files is a list"),
     ],
@@ -255,7 +255,7 @@ def test_places_that_are_never_cleaned(run, tmp_path, monkeypatch):
 def test_all_or_nothing(run, tmp_path):
     """If one of several folders is wrong, nothing is deleted."""
     (tmp_path / "empty").mkdir()
-    assert "is no folder of results of hdrl" in refused(run, tmp_path / "empty")
+    assert "is not a folder of results of hdrl" in refused(run, tmp_path / "empty")
     assert names(run) == FILES
 
 
@@ -271,7 +271,7 @@ def test_an_experiment_of_several_runs(small_world, stand_in):
     folder.rmdir()
     run_experiment(read_options(small_world, overrides=["runs=2"]), out=folder)
     (folder / "mine").write_text("x")
-    assert "is no folder of results of hdrl" in refused(folder), "something else is in it: name the runs"
+    assert "is not a folder of results of hdrl" in refused(folder), "something else is in it: name the runs"
     (folder / "mine").unlink()
     assert clean(folder).exit_code == 0
     assert not folder.exists()

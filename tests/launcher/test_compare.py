@@ -251,7 +251,7 @@ def test_a_comparison_in_which_a_candidate_failed_does_not_look_like_a_success(f
         assert line.endswith("is nan, expected a number")
     assert json.loads((folder / "out" / "summary.json").read_text())["n_points"] == 24
     (folder / "out" / "results.csv").write_text("nothing\n1\n")
-    assert "results.csv: is no table of results of a comparison" in run(*command).stderr
+    assert "results.csv: is not a table of results of a comparison" in run(*command).stderr
 
 
 def test_intervals_are_of_the_confidence_that_was_asked_for(folder: Path):

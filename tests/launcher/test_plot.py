@@ -57,7 +57,7 @@ def test_users_are_found_in_the_workload(run):
         (["gannt", "results"], "no kind of picture 'gannt'; did you mean 'gantt'?"),
         (["gantt", "nowhere"], "nowhere: no such folder"),
         (["losses", "results"], "results: has no losses.log"),
-        (["comparison", "results"], "results: is no comparison: it has no summary.json"),
+        (["comparison", "results"], "results: is not a comparison: it has no summary.json"),
         (["power", "results"], "out_consumed_energy.csv"),
         (["gantt", "results", "-s", "x.gif"], "expected a name that ends in .png, .svg, .pdf"),
         (["gantt", "results", "--by", "usr"], "usr"),

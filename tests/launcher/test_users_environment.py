@@ -80,7 +80,7 @@ def test_mistakes_in_json_name_line_and_column(tmp_path: Path):
     file = tmp_path / "o.json"
     file.write_text('{"seed": 1, "b" 3}')
     done = CliRunner().invoke(cli, ["options", "check", str(file)], prog_name="hdrl")
-    assert f"{file}:1:17: is no JSON" in done.stderr
+    assert f"{file}:1:17: is not JSON" in done.stderr
 
 
 def test_ray_address_is_the_cluster(tmp_path: Path):

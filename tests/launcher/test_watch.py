@@ -289,10 +289,10 @@ def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_nothing_is_one_line(tmp_path: Path):
-    with pytest.raises(ReadError, match="is no run, training or comparison"):
+    with pytest.raises(ReadError, match="is not a run, training or comparison"):
         live_page(tmp_path)
     (tmp_path / "file").touch()
-    for name, says in (("nosuch", "no such folder; what fills it makes it once"), ("file", "is a file, expected")):
+    for name, says in (("nosuch", "no such folder; a run creates it after"), ("file", "is a file, expected")):
         done = CliRunner().invoke(cli, ["watch", str(tmp_path / name)], prog_name="hdrl")
         assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
         assert says in done.stderr

@@ -68,9 +68,9 @@ def one_line(error: pytest.ExceptionInfo[BaseException]) -> str:
 def test_files_that_are_no_models_are_told_in_one_line(model: Path, tmp_path: Path) -> None:
     whole = model.read_bytes()
     wrong = {
-        "empty.pt": (b"", "is no model file, or a truncated one"),
-        "truncated.pt": (whole[: len(whole) // 2], "is no model file, or a truncated one"),
-        "text.pt": (b"epoch,loss\n1,2\n", "is no model file, or a truncated one"),
+        "empty.pt": (b"", "is not a model file, or a truncated one"),
+        "truncated.pt": (whole[: len(whole) // 2], "is not a model file, or a truncated one"),
+        "text.pt": (b"epoch,loss\n1,2\n", "is not a model file, or a truncated one"),
     }
     for name, (data, message) in wrong.items():
         (tmp_path / name).write_bytes(data)
@@ -99,7 +99,7 @@ def test_damaged_and_foreign_archives_are_told_in_one_line(model: Path, tmp_path
     messages = {
         "flipped.pt": "damaged",
         "archive.pt": "damaged or foreign",
-        "foreign.pt": "is no model file of hdrl",
+        "foreign.pt": "is not a model file of hdrl",
         "pickled.pt": "damaged or foreign",
         "newer.pt": "version 99, expected 1",
         "header.pt": "is a damaged model file",

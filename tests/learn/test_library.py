@@ -48,5 +48,5 @@ def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(LearningError, match=r"^m\.pt: configuration 0: the saved weights do not fit DQN"):
         WeightSwitch(agent(1), specialists_of(state, "m.pt"), lambda: (0.0,), "m.pt")()
     for damaged in ([{"point": ["far"], "modules": {}}], [{"modules": {}}], [{"point": [1.0], "modules": 3}], [7], 7):
-        with pytest.raises(LearningError, match=r"^m\.pt: what it holds of configurations is damaged"):
+        with pytest.raises(LearningError, match=r"^m\.pt: its configurations are damaged"):
             specialists_of({"configurations": damaged}, "m.pt")

@@ -47,7 +47,7 @@ def test_all_networks_are_portable(name: str) -> None:
 
     shape = next((shape for start, shape in SHAPES.items() if name.startswith(start)), (12, 7))
     built = NETWORKS[name](NetworkConfig(network=name), shape, 12, torch.Generator(), has_critic=True)
-    assert portability._says_so(built)
+    assert portability._is_declared_portable(built)
 
 
 def test_what_users_bring_is_told() -> None:
@@ -88,7 +88,7 @@ def test_what_the_machine_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert portability.nonportable_reasons(agent()) == [
         "there is no compiler (NUMBA_DISABLE_JIT)",
-        "this is no x86-64 processor (aarch64)",
+        "this is not an x86-64 processor (aarch64)",
     ]
 
 

@@ -39,13 +39,13 @@ def test_names_of_nothing(name: str, text: str):
     ("content", "text"),
     [
         (b"", "is empty"),
-        (b"{", "is no JSON"),
+        (b"{", "is not JSON"),
         (b'{"a": NaN}', "holds NaN"),
         (b'{"a": 1e999}', "holds 1e999"),
         (b'{"a": 1, "a": 2}', "key 'a' appears twice"),
         (b"\xff", "is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"9" * 5000, "no usable JSON"),
+        (b"9" * 5000, "not usable JSON"),
     ],
 )
 def test_json_that_is_refused(tmp_path: Path, content: bytes, text: str):
@@ -194,9 +194,9 @@ def test_a_binary_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ("1," + "x" * 200_000, "t.csv:2: is no CSV: field larger than field limit"),
-        ("1,2\r3", "t.csv: is no table of a, b"),
-        ("1,2,3", "t.csv: is no table of a, b"),
+        ("1," + "x" * 200_000, "t.csv:2: is not CSV: field larger than field limit"),
+        ("1,2\r3", "t.csv: is not a table of a, b"),
+        ("1,2,3", "t.csv: is not a table of a, b"),
     ],
 )
 def test_a_row_that_is_none_is_told_with_the_file(tmp_path: Path, row: str, text: str):

@@ -202,7 +202,7 @@ def test_no_text_of_results_is_run_wherever_it_stands(
 def test_a_path_that_goes_on_behind_the_suffix_is_another_path(evil: Path):
     for text in ("evil.pyx", "evil.py_", "evil.py1+easy"):
         assert split_policy_file(text) == (text, "")
-        with pytest.raises(AgentError, match=r"is no Python file"):
+        with pytest.raises(AgentError, match=r"is not a Python file"):
             load_agent(evil / text, lambda: "first-first")
     assert not ran(evil)
 
@@ -276,7 +276,7 @@ def test_functions_run_nothing_either(evil: Path, tmp_path: Path):
         "sweep": lambda: read_sweep(evil / "sweep.json"),
     }
     for name, function in calls.items():
-        with pytest.raises(Exception, match=r"evil\.py|is no summary"):
+        with pytest.raises(Exception, match=r"evil\.py|is not a summary"):
             function()
         assert not ran(evil), name
 

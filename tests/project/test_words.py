@@ -29,10 +29,21 @@ CLAUSES = re.compile(
     r'^ *r?"""('
     r"(What|Who|Whoever|How|Whether|Where|When|Which|All that|As much) "
     r"|(Return|Yield|Give|Note|Say|Tell|Write|Read) (what|who|all that|how many|how much|how long) "
-    r")",
+    r")"
+    r"|^( *)[a-z]\w*\n\5 +Whether ",
     re.MULTILINE,
 )
 """Docstrings that open with a clause: data are nouns ("Number of cores"), flags "True if ...", functions verbs."""
+
+NAMES = re.compile(
+    r"(^|_)(who|whom|whose|nobody|somebody|everybody|mine|ours?|theirs?|itself|rivals?"
+    r"|told|tells?|lent|heard|hears?|knows?|asks?|asked|asking|says?)(_|$)|_(it|that)(_|$)|^(it|that)_"
+)
+FIELD_NAMES = {"ask", "tell", "AskEnergy", "_ask_energy"}
+"""Names with such words that others gave: ask and tell are the interface of evolution strategies."""
+
+HEADINGS = re.compile(r"^#+ (How|What|Who|Whether|Where|When|Which|Why|If|Do|Does|Is|Are)\b.*|^#+ .*\?$", re.MULTILINE)
+"""Headings that are clauses or questions: what a page tells is a noun or an imperative."""
 
 N_SUBJECTS, CHECKED_SINCE = 50, "2026-11-28T01:40:00+0000"
 """Number of the latest commits that are checked, and the date of the first: older subjects follow other rules."""
@@ -132,11 +143,52 @@ def test_docstrings_do_not_open_with_a_clause(folder: str):
         ('"""What jobs are."""', 1),
         ('class A:\n    """Who decides."""\n    n: int\n    """How many."""', 2),
         ('    r"""Return what is told."""', 1),
+        ('"""A switch.\n\n    is_on\n        Whether it is on.\n    is_off\n        True if it is not."""', 1),
         ('"""Number of jobs."""\n"""Whatever fits."""\nx = """How long"""\n"""Return how it ended."""', 0),
     ],
 )
 def test_clauses_are_found(text: str, n: int):
     assert len(CLAUSES.findall(text)) == n
+
+
+DEFINED = re.compile(r"\b(?:def|class) (\w+)|\bself\.(\w+)(?:: [^=\n]+)? = |(?:^ +|[(,] ?\*{0,2})(\w+): ", re.MULTILINE)
+"""Names of functions, classes, attributes and arguments where a module defines them."""
+
+
+def wrong_names(text: str) -> list[str]:
+    """Return the names that hold a pronoun, or that let a thing speak, hear or know."""
+    names = {next(filter(None, groups)) for groups in DEFINED.findall(text)}
+    split = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in names}
+    return sorted(name for name, words in split.items() if NAMES.search(words) and name not in FIELD_NAMES)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_names_hold_no_pronouns(folder: str):
+    files = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py")}
+    found = {name: wrong_names(text) for name, text in files.items()}
+    assert not {name: names for name, names in found.items() if names}
+
+
+def test_wrong_names_are_found():
+    text = (
+        "class Asked:\n    whose: int\n    def knows_it(self, mine: int): self.told = mine\n    def task(self): pass\n"
+    )
+    assert wrong_names(text) == ["Asked", "knows_it", "mine", "told", "whose"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md"], ids=lambda page: page.name)
+def test_headings_are_no_clauses(page: Path):
+    without_code = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert [match.group() for match in HEADINGS.finditer(without_code)] == []
+
+
+def test_headings_that_are_clauses_are_found():
+    page = "# How to add\n## What differs\n## Whole nodes\n### Do they win?\nWhat is it?\n## Tests\n"
+    assert [match.group() for match in HEADINGS.finditer(page)] == [
+        "# How to add",
+        "## What differs",
+        "### Do they win?",
+    ]
 
 
 def wrong_subjects(subjects: list[str]) -> list[str]:

@@ -327,7 +327,7 @@ def test_a_damaged_comparison(run):
     with pytest.raises(ReadError, match=r"rows\[0\]\.mean is 'many', expected a number"):
         draw("comparison", [run])
     (run / "summary.json").write_text('{"rows": [{}]}')
-    with pytest.raises(ReadError, match="is no summary of a comparison"):
+    with pytest.raises(ReadError, match="is not a summary of a comparison"):
         draw("comparison", [run])
 
 

@@ -176,7 +176,7 @@ def test_names_tell_runs_apart(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "problem"),
-    [("nowhere", "no such folder"), ("empty", "is no run: it has no out_jobs.csv"), ("file", "is a file")],
+    [("nowhere", "no such folder"), ("empty", "is not a run: it has no out_jobs.csv"), ("file", "is a file")],
 )
 def test_what_is_no_run(tmp_path, path, problem):
     (tmp_path / "empty").mkdir()
@@ -189,7 +189,7 @@ def test_what_is_no_run(tmp_path, path, problem):
     ("text", "problem"),
     [
         ("time,joules\n0,0\n1,1\n", "has no column 'energy'"),
-        ("time,energy\n0,0\n1,x\n", "is no table of numbers"),
+        ("time,energy\n0,0\n1,x\n", "is not a table of numbers"),
         ("time,energy\n5,0\n1,1\n", "ascending"),
         ("time,energy\n0,0\n", "has no energy"),
     ],
@@ -205,9 +205,9 @@ def test_missing_files_are_named(folder):
     (folder / "out_consumed_energy.csv").unlink()
     with pytest.raises(ReadError, match=r"has no out_consumed_energy\.csv"):
         data.power(read_run(folder))
-    with pytest.raises(ReadError, match="is no run"):
+    with pytest.raises(ReadError, match="is not a run"):
         data.as_runs(str(folder.parent))
-    with pytest.raises(TypeError, match="int is no run"):
+    with pytest.raises(TypeError, match="int is not a run"):
         data.as_runs(3)
 
 

@@ -144,7 +144,7 @@ def test_what_cannot_be_reported(comparison: Path, tmp_path: Path):
     with pytest.raises(ReadError, match=r"holds comparisons by 3 protocols, expected one of them: .*held.windows, "):
         build_report([tmp_path / "held"])
     (comparison / "summary.json").write_text('{"rows": [{}]}')
-    with pytest.raises(ReadError, match="is no summary of a comparison"):
+    with pytest.raises(ReadError, match="is not a summary of a comparison"):
         build_report([comparison])
     run = make_run(tmp_path / "run")
     (tmp_path / "report.html").write_text("mine")

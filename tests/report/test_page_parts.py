@@ -227,7 +227,7 @@ def test_more_is_better_where_it_is(tmp_path: Path):
 def test_no_run_folder(tmp_path: Path):
     with pytest.raises(ReadError, match="no such folder"):
         read_report_runs([tmp_path / "nothing"], BATCH)
-    with pytest.raises(ReadError, match="is no run"):
+    with pytest.raises(ReadError, match="is not a run"):
         read_report_runs([tmp_path], BATCH)
 
 

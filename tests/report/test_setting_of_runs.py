@@ -152,7 +152,7 @@ def test_its_mistakes_are_told(candles: None, tmp_path: Path):
     with pytest.raises(OptionsError, match="flames shows at most 2 runs, not 3"):
         draw("flames", [run] * 3)
     (run / "candles.json").unlink()
-    with pytest.raises(ReadError, match=r"is no run: it has no candles\.json"):
+    with pytest.raises(ReadError, match=r"is not a run: it has no candles\.json"):
         draw("flames", [run])
 
 

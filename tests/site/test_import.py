@@ -401,10 +401,10 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
         *with_conf('{"nodes": [{"names": "a", "cores": 1, "core": 1}]}', "s.json"),
     )
     fails("exists already", "site", "import", dump, "-o", tmp_path)
-    fails("is no folder that 'hdrl site import' made", "site", "import", dump, "-o", tmp_path, "--force")
+    fails("is not a folder that 'hdrl site import' made", "site", "import", dump, "-o", tmp_path, "--force")
     fails("its folder", "site", "import", dump, "-o", tmp_path / "no" / "such")
     fails("no job is left of 1 rows", "site", "import", _written(bad, HEADER + "1|||||||||||||PENDING\n"), "-o", out)
-    fails("is no report of an import", "site", "show", _folder(tmp_path / "f", {"import.json": "{}"}))
+    fails("is not a report of an import", "site", "show", _folder(tmp_path / "f", {"import.json": "{}"}))
     fails("no such file", "site", "show", tmp_path / "nothing")
     assert not out.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

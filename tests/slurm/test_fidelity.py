@@ -88,7 +88,7 @@ def test_the_command(tmp_path: Path) -> None:
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1}]}, "jobs"),
         (
             {"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 9}, {"at": 0, "cores": 1, "run_s": 1, "id": 8}]},
-            "of job 9",
+            "for job 9",
         ),
         (
             {"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "after": 0}] * 2},
@@ -111,7 +111,7 @@ def test_a_run_in_which_nothing_started(tmp_path: Path) -> None:
     folder = record(tmp_path / "run", 0, 600, 1200)
     text = (folder / "jobcomp.txt").read_text()
     (folder / "jobcomp.txt").write_text(re.sub(r"StartTime=\S+", "StartTime=Unknown", text))
-    with pytest.raises(ReadError, match="of fewer than two jobs when they started"):
+    with pytest.raises(ReadError, match="start times of fewer than two jobs"):
         read_run(folder)
 
 
@@ -272,7 +272,7 @@ def test_the_claims_on_runs_that_come_with_hdrl(tmp_path: Path) -> None:
     assert reproduce(experiment, out=tmp_path / "out").is_same
     for name in experiment.recipe.traces:
         run, (_, made_up) = read_run(experiment.folder / name), made_up_site(name.partition("-")[0])
-        rows = [json.loads(one) for one in run.site_requests]
+        rows = [json.loads(one) for one in run.job_requests]
         asked = [row for row in rows for _ in range(row["array"] or 1)]
         assert [one["at"] for one in asked] == made_up.jobs["submit_s"].tolist()
         assert [one["cores"] for one in asked] == made_up.jobs["cores"].tolist()

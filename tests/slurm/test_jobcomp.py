@@ -33,7 +33,7 @@ def test_a_line(tmp_path: Path) -> None:
     [
         ("JobState=TIMEOUT ", "", r"jobcomp\.txt:1: has no JobState="),
         ("StartTime=2026-01-01T00:22:34", "StartTime=2026-13-01T00:22:34", "expected a date such as"),
-        ("SubmitTime=2026-01-01T00:19:14", "SubmitTime=Unknown", "SubmitTime or EndTime is no date"),
+        ("SubmitTime=2026-01-01T00:19:14", "SubmitTime=Unknown", "SubmitTime or EndTime is not a date"),
         ("ProcCnt=16", "ProcCnt=-1", "holds '-1', expected a whole number"),
     ],
 )

@@ -40,7 +40,7 @@ class Actor:
     Attributes
     ----------
     dead
-        Whether it has ended or was killed.
+        True if it has ended or was killed.
     result, news
         The answer to its last call, or what is thrown into it instead.
     timer, execution

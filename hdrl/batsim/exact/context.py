@@ -49,22 +49,22 @@ class BatsimOptions:
     roles
         Roles of hosts, beyond those in the platform file: compute_node, storage or master.
     energy
-        Whether energy is measured (``-E``).
+        True if energy is measured (``-E``).
     compute_sharing, storage_sharing
-        Whether several jobs may use one machine at a time.
+        True if several jobs may use one machine at a time.
     dynamic_jobs, acknowledge_dynamic_jobs, profile_reuse
-        Whether the scheduler may register jobs; whether it gets their submissions as events; whether profiles
+        True if the scheduler may register jobs; whether it gets their submissions as events; whether profiles
         outlive the first job that completes with them.
     forward_profiles, forward_unknown_events
-        Whether profiles come with each submission; whether events of unknown types are passed on.
+        True if profiles come with each submission; whether events of unknown types are passed on.
     scheduler_config
         A text for the scheduler.
     max_machines
         The largest number of compute machines; 0 for no limit.
     max_machines_of_workload
-        Whether ``nb_res`` of the workloads is such a limit.
+        True if ``nb_res`` of the workloads is such a limit.
     schedule_trace, host_table
-        Whether a trace of the schedule is kept, and a table of what each machine did.
+        True if a trace of the schedule is kept, and a table of what each machine did.
     """
 
     platform: Path
@@ -148,7 +148,7 @@ class ExactContext:
         parts = job_id.split("!")
         workload = self.workloads.get(parts[0])
         if len(parts) != 2 or workload is None:
-            raise BatsimError(f"{where}: {job_id!r} is no job id; workloads: {', '.join(self.workloads) or 'none'}")
+            raise BatsimError(f"{where}: {job_id!r} is not a job id; workloads: {', '.join(self.workloads) or 'none'}")
         job = workload.jobs.get(job_id)
         if job is None:
             if workload.has_met(job_id):

@@ -32,7 +32,7 @@ class Resource:
     capacity
         Flop/s (all cores) or bytes/s.
     fatpipe
-        Whether flows do not share it.
+        True if flows do not share it.
     """
 
     __slots__ = ("capacity", "fatpipe", "users")
@@ -119,7 +119,7 @@ class Work:
     latency_limit
         The largest rate that latencies allow.
     crosses_links, nothing
-        Whether links are crossed, and whether there is nothing to do at all.
+        True if links are crossed, and whether there is nothing to do at all.
     rate_alone
         The rate of a flow that shares nothing with others, once it is known; speeds of hosts change it.
     """
@@ -195,7 +195,7 @@ class Flow:
     latency_s
         Latency still to wait before any work is done.
     flowing
-        Whether it can work: its latency is paid.
+        True if it can work: its latency is paid.
     rate
         Work per second, of the one unit that it has to do.
     demands, machines

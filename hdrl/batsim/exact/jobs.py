@@ -105,7 +105,7 @@ class ExactJob:
     messages
         Messages of the scheduler that it has not taken.
     kill_requested
-        Whether a kill has been requested.
+        True if a kill has been requested.
     actors
         Those that run it.
     task
@@ -228,7 +228,7 @@ class ExactWorkload:
     def add_job(self, description: object, where: str) -> ExactJob:
         """Add a job from its JSON description; raise `WorkloadError` if it is wrong."""
         if not isinstance(description, dict):
-            raise WorkloadError(f"{where}: {str(description)[:40]!r} is no job, expected an object")
+            raise WorkloadError(f"{where}: {str(description)[:40]!r} is not a job, expected an object")
         name = self._job_name(description.get("id"), where)
         where = f"{where}: job {name!r}"
         _check_numbers(description, where)

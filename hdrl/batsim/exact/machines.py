@@ -94,7 +94,7 @@ class Machines:
     master
         The name of the host that Batsim itself runs on; it is no machine.
     energy
-        Whether sleep states are read and powers needed.
+        True if sleep states are read and powers needed.
     limit
         The largest number of compute machines, 0 for no limit: the first ones are kept.
     roles

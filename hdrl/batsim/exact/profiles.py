@@ -229,7 +229,7 @@ def _receive(fields: _Fields) -> Profile:
     try:
         compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise fields.error(f"'regex' {pattern!r} is no regular expression ({error})") from None
+        raise fields.error(f"'regex' {pattern!r} is not a regular expression ({error})") from None
     poll_s = fields.number("polltime", 0.005)
     if poll_s <= 0:
         raise fields.error("'polltime' is 0, expected a positive number")

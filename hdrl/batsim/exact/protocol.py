@@ -205,7 +205,7 @@ def _parse_json(text: str) -> Any:
     try:
         return loads(text)
     except (ValueError, RecursionError) as error:
-        raise BatsimError(f"the scheduler's reply is no JSON ({error}): {_shown(text)}") from None
+        raise BatsimError(f"the scheduler's reply is not JSON ({error}): {_shown(text)}") from None
 
 
 def _parse_request(k: int, event: Any) -> SchedulerRequest:

@@ -102,5 +102,5 @@ def _mapped(
             "Batsim would stop here"
         )
     if not 0 <= machine_id < len(context.machines) or not context.machines[machine_id].is_storage:
-        raise BatsimError(f"job {job.id!r}: storage_mapping: machine {machine_id} is no storage host")
+        raise BatsimError(f"job {job.id!r}: storage_mapping: machine {machine_id} is not a storage host")
     return context.machines[machine_id]

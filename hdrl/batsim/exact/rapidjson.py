@@ -33,7 +33,7 @@ def read_double(text: str) -> float:
         return float(text)
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no JSON number")
+        raise ValueError(f"{text!r} is not a JSON number")
     minus, whole, fraction, exponent = match.groups()
     significand, n_digits = _read_whole(whole, negative=bool(minus))
     shift = 0
@@ -108,7 +108,7 @@ def _scale(significand: float, power: int) -> float:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 _DECODER = json.JSONDecoder(parse_float=read_double, parse_int=read_integer, parse_constant=_refuse)

@@ -30,7 +30,7 @@ class Result:
     end_s
         The date of the end.
     deadlocked
-        Whether the simulation got stuck: jobs wait that the scheduler has not started, or registration of
+        True if the simulation got stuck: jobs wait that the scheduler has not started, or registration of
         dynamic jobs was left open. Batsim then writes its files and exits with code 0, without SIMULATION_ENDS.
     waiting
         Full ids of the jobs that have not ended.

@@ -96,7 +96,7 @@ def _parse_event(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
         event = loads(line)
     except (ValueError, RecursionError) as error:
-        raise ReadError(path, f"is no JSON ({error})", line=number) from None
+        raise ReadError(path, f"is not JSON ({error})", line=number) from None
     if not isinstance(event, dict):
         raise ReadError(path, f"{line.strip()[:40]!r}, expected an object", line=number)
     return event

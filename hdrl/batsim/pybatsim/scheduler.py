@@ -45,7 +45,7 @@ class SchedulerSettings:
     # the workload that Batsim reads; by default the files that Batsim itself names, if they can be seen from here
     workload: str = ""
     seed: int = 0  # seed of what is random in a policy
-    energy: bool = True  # whether Batsim measures energy (``-E``)
+    energy: bool = True  # True if Batsim measures energy (``-E``)
     compatibility: str | None = None  # ``None``, or ``"hdeeprm-0.3.1"``
 
     @classmethod

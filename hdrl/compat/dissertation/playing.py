@@ -260,7 +260,7 @@ def play_baseline(
     windows
         Windows to play, each on an empty machine.
     backfills
-        Whether others may overtake a chosen job that does not fit.
+        True if others may overtake a chosen job that does not fit.
     seed
         Seed of what is drawn: the last fifth of the rows where more than 128 jobs wait.
     """

@@ -16,7 +16,7 @@ time. At every decision point it is called in this order::
 
 and after the simulation, when it learns, ``agent.loss()`` is what Adam goes down by one step.
 
-What differs from HDeepRM 0.3.1, and why:
+Differences from HDeepRM 0.3.1, with reasons:
 
 1. An agent in test mode takes its best action instead of drawing one, so that a test is no lottery. In compatibility
    mode it draws, as HDeepRM does.
@@ -177,7 +177,7 @@ class PolicyLearningAgent(LearningAgent):
     log_probs
         Logarithm of the probability of each action taken, tensors of shape ``(1,)``.
     samples_in_test
-        Whether actions are drawn even when the agent does not learn, as HDeepRM 0.3.1 does.
+        True if actions are drawn even when the agent does not learn, as HDeepRM 0.3.1 does.
     """
 
     def __init__(self, gamma: float) -> None:

@@ -119,9 +119,9 @@ def _model(platform: object, named: object, folder: Path) -> str:
     return MODEL_V1 if model == MODEL_V1_1 else model
 
 
-def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(options: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a block with the keys of another, which come first; blocks within are merged alike."""
-    merged = dict(ours)
+    merged = dict(options)
     for key, value in given.items():
         known = merged.get(key)
         merged[key] = _merged(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value

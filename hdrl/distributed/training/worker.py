@@ -74,7 +74,7 @@ class Report:
     episodes: tuple[Episode, ...] = ()  # episodes that have ended since
     losses: Mapping[str, float] | None = None  # logged values of learning, if a batch is done with
     max_norm: float | None = None  # largest norm of the gradient
-    is_done: bool = False  # whether the batch is done with: then there is no gradient
+    is_done: bool = False  # True if the batch is done with: then there is no gradient
 
     def as_plain(self) -> dict[str, Any]:
         """Return the report as a checkpoint can hold it."""
@@ -135,9 +135,9 @@ class Worker:
         Parameters
         ----------
         is_alone
-            Whether it makes steps of its own on the way.
+            True if it makes steps of its own on the way.
         is_clipped
-            Whether each gradient is scaled down where its norm is too large.
+            True if each gradient is scaled down where its norm is too large.
         """
         with torch_threads(1), self._agent.session():
             if weights is not None:

@@ -31,7 +31,7 @@ class Candidate:
     sha256: tuple[str, ...] = ()  # hash of each file
     n_seeds: int = 1  # seeds to run it with
     agent_files: tuple[str, ...] = ()  # agent files that the user has named for models
-    trust: bool = False  # whether the agent file beside a model may run
+    trust: bool = False  # True if the agent file beside a model may run
 
     @property
     def is_model(self) -> bool:
@@ -208,7 +208,7 @@ def _paths(sweep: Sweep, text: str) -> list[Path]:
     try:
         found = sorted(root.glob(pattern))
     except (ValueError, NotImplementedError) as error:  # a ** beside other letters
-        raise ReadError(text, f"is no pattern ({error})") from None
+        raise ReadError(text, f"is not a pattern ({error})") from None
     if not found:
         raise ReadError(text, "no such file")
     return found

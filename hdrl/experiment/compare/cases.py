@@ -158,7 +158,7 @@ def _windows(sweep: Sweep, workload: Load, source: int, shares: Shares, part: st
 def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, positions: Span) -> list[int]:
     """Return the starts of windows that share no job, spread evenly over the part."""
     if windows.length == "all":
-        raise ValueError("one window is no row of them")
+        raise ValueError("one window is not a row of them")
     positions = after_warm_up(positions, 0 if windows.warm_up == "all" else windows.warm_up)
     positions = positions[0], min(positions[1], workload.n_items - windows.follow_up)
     length, count = windows.length, windows.count

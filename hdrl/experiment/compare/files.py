@@ -89,9 +89,9 @@ def read_comparison(folder: str | Path) -> Comparison:
     """Return a finished comparison from its folder."""
     folder = Path(folder)
     path = folder / SUMMARY_FILE
-    summary = checked(_Summary, read_json(path), path, message="is no summary of a comparison ({})", whole="it")
+    summary = checked(_Summary, read_json(path), path, message="is not a summary of a comparison ({})", whole="it")
     if not summary.rows or summary.metric not in {row.metric for row in summary.rows}:
-        raise ReadError(path, f"is no summary of a comparison (it has no rows of {readable(summary.metric)})")
+        raise ReadError(path, f"is not a summary of a comparison (it has no rows of {readable(summary.metric)})")
     setting, _ = setting_of(*sweep_in(folder), trust=False)
     found = dict(summary) | {"verdict_metrics": summary.verdict_metrics or (summary.metric,)}
     return Comparison(folder=folder, n_simulated=0, metrics=setting.measures.metrics, **found)
@@ -120,7 +120,7 @@ def failures_in(folder: str | Path) -> list[Failure]:
             row["candidate"]: f"window {row['window']} of {row['workload']}: {row['problem']}" for row in failed[::-1]
         }
     except KeyError:
-        raise ReadError(path, "is no table of results of a comparison") from None
+        raise ReadError(path, "is not a table of results of a comparison") from None
     return [Failure(name, n, n_points[name], first[name]) for name, n in n_failed.items()]
 
 

@@ -79,9 +79,7 @@ def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
         raise UnknownName("protocol", protocol, [*PROTOCOLS, HELD_OUT])
     given = sweep.windows
     if given is not None and (given.warm_up or given.follow_up or given.length == "all" or given.starts is not None):
-        raise OptionsError(
-            f"{sweep.where}: a protocol says itself what is simulated; leave out all but --windows LENGTH"
-        )
+        raise OptionsError(f"{sweep.where}: the protocol sets what is simulated; leave out all but --windows LENGTH")
     length = DEFAULT_LENGTH if given is None or given.length == "all" else given.length
     count = None if given is None else given.count
     windows: dict[str, Any] = {"length": length, "count": count, "up_to": None if given is None else given.up_to}

@@ -25,7 +25,7 @@ class Scope:
 
     n_cases: int  # number of cases that judge candidates; those with higher numbers choose the baseline
     n_points: int  # number of points
-    may_grow: bool  # whether a baseline that is chosen may come on top
+    may_grow: bool  # True if a baseline that is chosen may come on top
 
 
 class PointStore:
@@ -103,7 +103,9 @@ class PointStore:
                 else:
                     self._results[line["point"]] = _result_of(line, self._metrics)
             except (ValueError, KeyError, TypeError):
-                raise OutputError(f"{self._path}:{number}: is no line of a comparison; expected a new folder") from None
+                raise OutputError(
+                    f"{self._path}:{number}: is not a line of a comparison; expected a new folder"
+                ) from None
             is_first = False
             complete_to = self._file.tell()
         self._file.truncate(complete_to)
@@ -137,7 +139,7 @@ class UnfinishedComparison:
 
     points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
     scope: Scope | None  # size of the comparison; ``None``: not known
-    is_worked_on: bool | None  # whether a process works on it; ``None``: not known
+    is_worked_on: bool | None  # True if a process works on it; ``None``: not known
 
 
 def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedComparison:

@@ -112,7 +112,7 @@ def _conditions(sweep: Sweep, vary: Mapping[str, Sequence[Any]]) -> Iterator[tup
             block, names = data, key.split(".")
             for part in names[:-1]:
                 if not isinstance(block.setdefault(part, {}), dict):
-                    raise OptionsError(f"--vary {name}: {part} is no block of the sweep")
+                    raise OptionsError(f"--vary {name}: {part} is not a block of the sweep")
                 block = block[part]
             block[names[-1]] = value
             changed = make_sweep(data, where=f"--vary {name}", folder=sweep.folder)

@@ -29,7 +29,7 @@ class Selection:
     # windows and jobs of the training part
     n_windows: int
     n_jobs: int
-    is_geometric: bool = True  # whether the means are geometric; they are arithmetic where a value is not positive
+    is_geometric: bool = True  # True if the means are geometric; they are arithmetic where a value is not positive
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per candidate, for a file."""

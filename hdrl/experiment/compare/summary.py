@@ -87,7 +87,7 @@ class SummaryRow:
     metric: str
     unit: str
     candidate: str
-    is_baseline: bool  # whether it is what ratios refer to
+    is_baseline: bool  # True if it is what ratios refer to
     # how much it was run
     n_windows: int
     n_seeds: int
@@ -110,7 +110,7 @@ class SummaryRow:
     n_jobs: int
     n_unfinished: int
     n_failed: int  # simulations that could not be carried to their end
-    is_contested: bool = False  # whether the mean ratio and the signed ranks of the windows speak for different sides
+    is_contested: bool = False  # True if the mean ratio and the signed ranks of the windows speak for different sides
     # the ratio is better than this, one-sided, with the confidence of the interval; NaN where neither side is better
     bound: float = math.nan
     # share of windows and pairs of seeds in which the candidate is better than the baseline; NaN as above
@@ -119,7 +119,7 @@ class SummaryRow:
     # mean over windows of the rank among all candidates that have a number in each, 1 the best; NaN as above
     mean_rank: float = math.nan
     confidence: float = CONFIDENCE  # share of intervals that would hold the true value
-    decides_as_baseline: bool = False  # whether all metrics equal the baseline's in all windows
+    decides_as_baseline: bool = False  # True if all metrics equal the baseline's in all windows
     # trainings that the candidate averages, if the intervals include what other trainings would change
     n_averaged: int = 0
     n_weeks: int = 0  # weeks from which the interval of a single run comes, and p; 0 where there are windows
@@ -228,10 +228,16 @@ def _by_weeks(measured: Measured, row: SummaryRow, confidence: float, choices: M
     windows = measured.windows_of(row.workload)
     if len(windows) != 1 or row.is_baseline or row.decides_as_baseline or math.isnan(row.ratio):
         return row
-    ours, theirs = (measured.weeks[name][windows[0]] for name in (row.candidate, measured.baseline))
-    if not ours or not theirs or ours["n_jobs"].shape[0] != theirs["n_jobs"].shape[0]:
+    candidate_values, reference_values = (
+        measured.weeks[name][windows[0]] for name in (row.candidate, measured.baseline)
+    )
+    if (
+        not candidate_values
+        or not reference_values
+        or candidate_values["n_jobs"].shape[0] != reference_values["n_jobs"].shape[0]
+    ):
         return row
-    weights, tables = ours["n_jobs"][:, 0], (ours[row.metric], theirs[row.metric])
+    weights, tables = candidate_values["n_jobs"][:, 0], (candidate_values[row.metric], reference_values[row.metric])
     for name, table in zip((row.candidate, measured.baseline), tables, strict=True):
         whole = measured.values[name][row.metric][windows[0]]
         mean = (table * weights[:, np.newaxis]).sum(axis=0) / weights.sum()
@@ -276,10 +282,16 @@ def _of_logs(
 
 def _is_equal(one: FloatArray, other: FloatArray) -> bool:
     """Return whether all values are equal but for rounding, each seed of one side with each of the other."""
-    ours, theirs = one[:, :, np.newaxis], other[:, np.newaxis, :]
+    candidate_values, reference_values = one[:, :, np.newaxis], other[:, np.newaxis, :]
     with np.errstate(invalid="ignore"):
-        close = np.abs(ours - theirs) <= EQUAL * np.maximum(np.abs(ours), np.abs(theirs))
-    return bool(np.all(close | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))
+        close = np.abs(candidate_values - reference_values) <= EQUAL * np.maximum(
+            np.abs(candidate_values), np.abs(reference_values)
+        )
+    return bool(
+        np.all(
+            close | (candidate_values == reference_values) | (np.isnan(candidate_values) & np.isnan(reference_values))
+        )
+    )
 
 
 def _drop_rounding_errors(table: FloatArray, unit: str) -> FloatArray:

@@ -42,7 +42,7 @@ FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 class TraceNeed(Block):
     """A trace that usually cannot be shipped: a file, or a folder of files."""
 
-    is_folder: bool = Field(default=False, description="Whether it is a folder.")
+    is_folder: bool = Field(default=False, description="True if it is a folder.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
@@ -92,13 +92,13 @@ class Recipe(Block):
         default_factory=list, description="Columns of training.csv whose last values are claimed, means over the seeds."
     )
     by_workload: bool = Field(
-        default=True, description="Whether the numbers of single workloads are claimed beside those of all: of a sweep."
+        default=True, description="True if the numbers of single workloads are claimed beside those of all: of a sweep."
     )
     effects: list[Effect] = Field(
         default_factory=list, description="Reference values of numbers that are neither ratios nor differences."
     )
     traces: dict[FileName, TraceNeed] = Field(default_factory=dict, description="Traces that it needs, by file name.")
-    is_long: bool = Field(default=False, description="Whether it takes more than some minutes.")
+    is_long: bool = Field(default=False, description="True if it takes more than some minutes.")
     relative_tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=1e-6, description="By which share of a claimed number a result may differ."
     )
@@ -131,7 +131,9 @@ class Recipe(Block):
                 positions.append((one.against, one.column))
             for place in positions:
                 if place not in results:
-                    raise ValueError(f"effects names {place[0]!r}, {place[1]!r}, which is no number of this experiment")
+                    raise ValueError(
+                        f"effects names {place[0]!r}, {place[1]!r}, which is not a number of this experiment"
+                    )
             found[positions[0]] = results[positions[1]].value if isinstance(one.against, str) else one.against
         return found
 
@@ -140,13 +142,13 @@ class Recipe(Block):
         for row, parent in self.starts_from.items():
             for name in (row, parent):
                 if name not in self.options:
-                    raise ValueError(f"starts_from names {name!r}, which is no row of options")
+                    raise ValueError(f"starts_from names {name!r}, which is not a row of options")
         found: list[list[str]] = []
         left = list(self.options)
         while left:
             ready = [row for row in left if self.starts_from.get(row) not in left]
             if not ready:
-                raise ValueError(f"starts_from goes round in a circle: {', '.join(left)}")
+                raise ValueError(f"starts_from has a cycle: {', '.join(left)}")
             found.append(ready)
             left = [row for row in left if row not in ready]
         return found

@@ -104,7 +104,7 @@ def load_agent(
     policies
         Policies of the setting, which say what a function of the file is; by default those of batch jobs.
     takes_first
-        Whether of several classes the alphabetically first counts, as in HDeepRM.
+        True if of several classes the alphabetically first counts, as in HDeepRM.
 
     Raises
     ------

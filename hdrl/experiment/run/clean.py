@@ -110,10 +110,10 @@ def _runs(folder: Path) -> list[Path]:
     inside = sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
     runs = [path for path in inside if re.fullmatch(r"run_\d+", path.name)]
     if not runs or len(runs) < len(inside):
-        raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
+        raise ReadError(folder, f"is not a folder of results of hdrl: it has no {MANIFEST_FILE}")
     for path in runs:
         if path.is_symlink() or not path.is_dir():
-            raise OptionsError(f"{path}: is no folder, expected a run")
+            raise OptionsError(f"{path}: is not a folder, expected a run")
     return runs
 
 
@@ -133,13 +133,13 @@ def _opened(folder: str | Path, above: int | None = None) -> Iterator[int]:
 
 
 def _plan(folder: Path, *, soft: bool) -> CleanPlan:
-    ours = read_manifest(folder).files
+    recorded = read_manifest(folder).files
     files, kept = [], {}
     for path in sorted(folder.iterdir()):
-        if path.name == EVENTS_FOLDER and _holds_only_events(path, ours):
+        if path.name == EVENTS_FOLDER and _holds_only_events(path, recorded):
             files += [f"{EVENTS_FOLDER}/{inside.name}" for inside in sorted(path.iterdir())]
             continue
-        reason = _reason_to_keep(path, ours, soft=soft)
+        reason = _reason_to_keep(path, recorded, soft=soft)
         if reason:
             kept[path.name] = reason
         else:
@@ -149,26 +149,26 @@ def _plan(folder: Path, *, soft: bool) -> CleanPlan:
     return CleanPlan(folder, tuple(files), kept)
 
 
-def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -> str:
+def _reason_to_keep(path: Path, recorded: Mapping[str, str | None], *, soft: bool) -> str:
     """Return the reason to keep a file; nothing if it goes."""
     name = path.name
-    if name not in ours and name != MANIFEST_FILE:
+    if name not in recorded and name != MANIFEST_FILE:
         return "not made by hdrl"
     if not stat.S_ISREG(path.lstat().st_mode):
         return "no regular file"
     if soft and name in SOFT_KEEPS:
         return SOFT_KEEPS[name]
-    expected = ours.get(name)
+    expected = recorded.get(name)
     if expected is not None and sha256_of_file(path) != expected:
         return "changed since it was made"
     return ""
 
 
-def _holds_only_events(path: Path, ours: Mapping[str, str | None]) -> bool:
+def _holds_only_events(path: Path, recorded: Mapping[str, str | None]) -> bool:
     """Return whether a folder holds TensorBoard's events and nothing else."""
     if path.is_symlink() or not path.is_dir():
         return False
     inside = list(path.iterdir())
     return bool(inside) and all(
-        f"{EVENTS_FOLDER}/{one.name}" in ours and stat.S_ISREG(one.lstat().st_mode) for one in inside
+        f"{EVENTS_FOLDER}/{one.name}" in recorded and stat.S_ISREG(one.lstat().st_mode) for one in inside
     )

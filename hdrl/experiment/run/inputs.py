@@ -73,7 +73,7 @@ def read_options(
     setting
         The setting, instead of the one that the file names.
     trust
-        Whether Python files may run that the file names; ``None``: unless it lies in a folder of results.
+        True if Python files may run that the file names; ``None``: unless it lies in a folder of results.
     """
     path = Path(path)
     data, may_run = read_json(path), not is_in_results(path) if trust is None else trust
@@ -98,7 +98,7 @@ def parse_options(
     where
         Name of the source for messages.
     trust
-        Whether Python files may run that the data name.
+        True if Python files may run that the data name.
     """
     if not trust:
         setting = _setting_without_python(data, where, Path(folder), setting)
@@ -176,7 +176,7 @@ def read_sweep(
     setting
         The setting, instead of the one that the file names.
     trust
-        Whether Python files may run that the file or a model names; ``None``: those of the file, unless it lies in a
+        True if Python files may run that the file or a model names; ``None``: those of the file, unless it lies in a
         folder of results.
     """
     path = Path(path)

@@ -19,7 +19,7 @@ class Listed:
 
     folder: Path
     kind: str  # ``run``, ``training`` or ``comparison``
-    is_complete: bool  # whether it is finished; otherwise it can be resumed
+    is_complete: bool  # True if it is finished; otherwise it can be resumed
     result: str  # the verdict of a comparison; otherwise policy, workload and machine, and the metric that matters most
     when: datetime  # date of the last change, local time
 

@@ -57,5 +57,5 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a folder of results."""
     path = folder / MANIFEST_FILE
     if path.is_symlink() or not path.is_file():
-        raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
-    return checked(Manifest, read_json(path), path, message="is no manifest of results ({})")
+        raise ReadError(folder, f"is not a folder of results of hdrl: it has no {MANIFEST_FILE}")
+    return checked(Manifest, read_json(path), path, message="is not a manifest of results ({})")

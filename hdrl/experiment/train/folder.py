@@ -90,4 +90,6 @@ def check_writable(output: Path | None) -> None:
         raise OutputError(f"{output}: cannot be written (permission denied)")
     # Options of others name it, too: what else the user has stays.
     if output.exists() and not (output.is_file() and (output.stat().st_size == 0 or zipfile.is_zipfile(output))):
-        raise OutputError(f"{output}: is there already and is no model, expected the name of a model or of a new file")
+        raise OutputError(
+            f"{output}: is there already and is not a model, expected the name of a model or of a new file"
+        )

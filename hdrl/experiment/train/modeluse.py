@@ -45,7 +45,7 @@ class Model:
     setting
         The setting that it decides in; batch jobs by default.
     trust
-        Whether the agent file may run that the model file names and that lies beside it.
+        True if the agent file may run that the model file names and that lies beside it.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Model:
         options
             Options or a sweep, for what they say of simulations.
         as_trained
-            Whether to simulate in the environment of the training, instead of as all candidates are simulated.
+            True to simulate in the environment of the training, instead of as all candidates are simulated.
         """
         from hdrl.learn.library import specialists_of
 
@@ -218,7 +218,7 @@ def evaluate_model(
     agent_file
         The agent file of a user's own agent.
     trust
-        Whether the agent file may run that lies next to the model file.
+        True if the agent file may run that lies next to the model file.
     """
     return Model(path, agent_file=agent_file, trust=trust).play(machine, load, seed=seed)
 

@@ -51,7 +51,7 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
     overrides
         Changes such as ``"learning.iterations=200"``; only some are possible.
     trust
-        Whether the Python files may run that the folder names: of the agent, the setting, the objective.
+        True if the Python files may run that the folder names: of the agent, the setting, the objective.
     """
     folder = Path(folder)
     if not folder.is_dir():

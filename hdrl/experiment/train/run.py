@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 class Trained:
     """Result of a training."""
 
-    is_complete: bool  # whether it went through all its iterations; otherwise it can be resumed
+    is_complete: bool  # True if it went through all its iterations; otherwise it can be resumed
     model: Path  # the best by validation, else the last
     # iterations, decisions and episodes in all
     n_iterations: int
@@ -158,7 +158,8 @@ class TrainingRun:
         if self.options.learning.distributed is not None:
             if decisions.lines:
                 raise OptionsError(
-                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, which several workers lack"
+                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, "
+                    "which trainings with several workers do not write"
                 )
             return None
         if not decisions.is_needed:

@@ -69,7 +69,7 @@ class TrainingWorld:
         options, episodes = self.options, self.options.learning.episodes
         shares = self._shares(n)
         value = getattr(options.learning.distributed, what)
-        whose = "those of worker" if what == "allotment" else "configuration"
+        holder = "those of worker" if what == "allotment" else "configuration"
         if isinstance(episodes.start, int):
             raise OptionsError(
                 f"{options.where}: learning.episodes.start is {episodes.start:,}, an index in one configuration alone, "
@@ -78,7 +78,7 @@ class TrainingWorld:
         for number, (first, last) in enumerate(shares):
             if last - first < (episodes.most_jobs or 1):
                 raise OptionsError(
-                    f"{options.where}: learning.distributed.{what} is {value!r}, but {whose} {number} "
+                    f"{options.where}: learning.distributed.{what} is {value!r}, but {holder} {number} "
                     f"hold{'' if what == 'allotment' else 's'} {last - first:,} jobs, expected at least "
                     f"learning.episodes.n_jobs = {episodes.most_jobs:,}"
                 )

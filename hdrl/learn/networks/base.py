@@ -23,14 +23,14 @@ class ActorCritic(nn.Module, abc.ABC):
     Attributes
     ----------
     has_critic
-        Whether there is a critic.
+        True if there is a critic.
     n_atoms
         Number of outputs for each action, and for the observation. If it is not 1, all that is returned has a last axis
         of that length.
     is_parted
-        Whether actor and critic share no weights, so that each can learn by itself.
+        True if actor and critic share no weights, so that each can learn by itself.
     is_portable
-        Whether its results have the same bits on every processor: it uses `hdrl.learn.portable`. A subclass must set it
+        True if its results have the same bits on every processor: it uses `hdrl.learn.portable`. A subclass must set it
         again, or it does not hold.
     """
 

@@ -46,7 +46,7 @@ class KernelActorCritic(ActorCritic):
     generator
         Source of the first weights.
     sees_all_rows
-        Whether rows whose actions are illegal are looked at as well.
+        True if rows whose actions are illegal are looked at as well.
     n_per_row
         Number of actions of each row; a row's last hidden layer gives the logits of all of them.
     hidden

@@ -80,7 +80,7 @@ class Layers(nn.Sequential):
     sizes
         Width of the input and of each layer.
     is_open
-        Whether it follows the last layer, too.
+        True if it follows the last layer, too.
     """
 
     def __init__(self, modules: Sequence[nn.Module], sizes: Sequence[int], activation: Activation, *, is_open: bool):

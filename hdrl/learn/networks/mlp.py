@@ -32,7 +32,7 @@ class MlpActorCritic(ActorCritic):
     heads
         Units of the layers that follow, apart for each network.
     has_plain_init
-        Whether torch's own first weights are used, as HDeepRM does, instead of orthogonal ones.
+        True if torch's own first weights are used, as HDeepRM does, instead of orthogonal ones.
     """
 
     is_portable = True

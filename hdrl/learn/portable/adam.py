@@ -83,13 +83,13 @@ def clip(weights: Sequence[Tensor], max_norm: float) -> None:
 
 
 @torch.no_grad()
-def move_towards(mine: Sequence[Tensor], theirs: Sequence[Tensor], share: float) -> None:
+def move_towards(targets: Sequence[Tensor], sources: Sequence[Tensor], share: float) -> None:
     """Move tensors towards others of equal shapes by a share (0 to 1) of the distance; 1 copies them."""
     if share >= 1.0:
-        for one, other in zip(mine, theirs, strict=True):
+        for one, other in zip(targets, sources, strict=True):
             one.copy_(other)
-    elif is_own(*mine, *theirs) and all(one.is_contiguous() for one in (*mine, *theirs)):
-        kernels.move_at(*_addresses_of(list(zip(mine, theirs, strict=True))), float(share))
+    elif is_own(*targets, *sources) and all(one.is_contiguous() for one in (*targets, *sources)):
+        kernels.move_at(*_addresses_of(list(zip(targets, sources, strict=True))), float(share))
     else:
-        for one, other in zip(mine, theirs, strict=True):
+        for one, other in zip(targets, sources, strict=True):
             one.add_((other - one) * share)

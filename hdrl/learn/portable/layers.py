@@ -41,7 +41,7 @@ class Stack(NamedTuple):
 
     widths: Widths  # of the inputs and of each layer, int64
     kind: Kind = "relu"  # activation after each layer
-    is_open: bool = False  # whether it follows the last one, too
+    is_open: bool = False  # True if it follows the last one, too
 
 
 class Among(NamedTuple):

@@ -124,26 +124,28 @@ class Bootstrap:
         self, values: ArrayLike, reference: ArrayLike, trainings: ArrayLike | None, shares: Sequence[float]
     ) -> tuple[float, list[float]]:
         """Return the ratio, and the places below which shares of its distribution lie."""
-        ours, theirs = logarithms(values, reference)
-        self._checked(ours)
+        candidate_values, reference_values = logarithms(values, reference)
+        self._checked(candidate_values)
         if usable_logarithms(values, reference) is None:
             return math.nan, [math.nan] * len(shares)
-        is_there = complete(ours, theirs)
-        difference = ours.mean(axis=1) - theirs.mean(axis=1)
+        is_there = complete(candidate_values, reference_values)
+        difference = candidate_values.mean(axis=1) - reference_values.mean(axis=1)
         centre = float(difference[is_there].mean())
         if np.count_nonzero(is_there) < 2:
             return math.exp(centre), [math.nan] * len(shares)
-        estimates = self._estimates(ours, is_there, "values") - self._estimates(theirs, is_there, "reference")
+        estimates = self._estimates(candidate_values, is_there, "values") - self._estimates(
+            reference_values, is_there, "reference"
+        )
         moves = [
             *self._window_moves(difference, is_there),
-            *_seed_moves(ours[is_there]),
-            *_seed_moves(-theirs[is_there]),
+            *_seed_moves(candidate_values[is_there]),
+            *_seed_moves(-reference_values[is_there]),
         ]
         logs = None if trainings is None else logarithms(trainings, reference)[0]
         if logs is not None and not np.isnan(logs[is_there]).any():
             estimates += self._of_trainings(logs, is_there)
             moves += _seed_moves(logs[is_there])
-        stretch = Stretch.of(moves, [ours[is_there], theirs[is_there]])
+        stretch = Stretch.of(moves, [candidate_values[is_there], reference_values[is_there]])
         return math.exp(centre), [math.exp(end) for end in self._ends(centre, estimates, moves, stretch, shares)]
 
     def _checked(self, values: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:

@@ -18,7 +18,7 @@ LADDER_LEVEL = 0.05
 class Rung(NamedTuple):
     """Result of an attempt."""
 
-    is_published: bool  # whether it improves on the last published attempt by more than the step; the first always is
+    is_published: bool  # True if it improves on the last published attempt by more than the step; the first always is
     change: float  # the mean difference to the last published attempt before it; less is better
     step: float  # least improvement; NaN for the first
 

@@ -21,10 +21,10 @@ def improvement_probability(values: ArrayLike, reference: ArrayLike, *, lower_is
     ----------
     Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
     """
-    ours, theirs = paired(values, reference)
-    if len(ours) == 0:
+    candidate_values, reference_values = paired(values, reference)
+    if len(candidate_values) == 0:
         return math.nan
-    signs = np.sign(ours[:, :, np.newaxis] - theirs[:, np.newaxis, :])
+    signs = np.sign(candidate_values[:, :, np.newaxis] - reference_values[:, np.newaxis, :])
     share = float(np.mean((1 - signs) / 2))
     return share if lower_is_better else 1 - share
 
@@ -113,8 +113,8 @@ def performance_profile(
     ----------
     Dolan and Moré, "Benchmarking Optimization Software with Performance Profiles", Mathematical Programming 91, 2002.
     """
-    ours, theirs = logarithms(values, reference)
-    logs = (ours - theirs.mean(axis=1, keepdims=True)).ravel()
+    candidate_values, reference_values = logarithms(values, reference)
+    logs = (candidate_values - reference_values.mean(axis=1, keepdims=True)).ravel()
     limits = elementary.log(thresholds)[:, np.newaxis]
     shares: FloatArray = (logs <= limits if lower_is_better else logs >= limits).mean(axis=1)
     return shares

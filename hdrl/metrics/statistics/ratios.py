@@ -23,8 +23,8 @@ def log_ratios(values: ArrayLike, reference: ArrayLike) -> FloatArray:
     ValueError
         If they have different windows.
     """
-    ours, theirs = logarithms(values, reference)
-    difference: FloatArray = ours.mean(axis=1) - theirs.mean(axis=1)
+    candidate_values, reference_values = logarithms(values, reference)
+    difference: FloatArray = candidate_values.mean(axis=1) - reference_values.mean(axis=1)
     return difference
 
 

@@ -66,12 +66,12 @@ def _ranks(differences: FloatArray) -> tuple[NDArray[np.int64], int]:
 
 def _differences(values: ArrayLike, reference: ArrayLike) -> FloatArray | None:
     """Return the differences that Wilcoxon's test ranks, those of zero left out; ``None`` without any pair."""
-    ours, theirs = paired(values, reference)
-    if len(ours) == 0:
+    candidate_values, reference_values = paired(values, reference)
+    if len(candidate_values) == 0:
         return None
-    if np.all(ours > 0) and np.all(theirs > 0):
-        ours, theirs = elementary.log(ours), elementary.log(theirs)
-    differences = ours.mean(axis=1) - theirs.mean(axis=1)
+    if np.all(candidate_values > 0) and np.all(reference_values > 0):
+        candidate_values, reference_values = elementary.log(candidate_values), elementary.log(reference_values)
+    differences = candidate_values.mean(axis=1) - reference_values.mean(axis=1)
     return np.asarray(differences[differences != 0])
 
 

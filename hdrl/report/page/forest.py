@@ -74,7 +74,7 @@ class DrawnInterval:
     low: float | None = None
     high: float | None = None
     mark: str = ""  # ``"good"``, ``"bad"`` or nothing
-    is_learned: bool = False  # whether it is a model's
+    is_learned: bool = False  # True if it is a model's
 
 
 def interval(

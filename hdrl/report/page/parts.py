@@ -15,7 +15,7 @@ class Cell:
     text: str = ""  # its text
     aside: str = ""  # its remark, in small letters
     mark: str = ""  # ``"best"``, ``"good"``, ``"bad"`` or nothing
-    is_code: bool = False  # whether it is to be copied
+    is_code: bool = False  # True if it is to be copied
     span: int = 1  # number of columns that it fills
     drawing: Any = None  # a small picture instead of text, by the template ``interval.html``
 
@@ -36,7 +36,7 @@ class PageColumn:
     title: str  # its heading
     unit: str = ""  # the unit of its numbers
     help: str = ""  # its explanation, shown by pointing at it
-    is_number: bool = True  # whether it holds numbers
+    is_number: bool = True  # True if it holds numbers
     place: int | None = None  # position of the run that it is about, for its colour; ``None`` if it is about none
     scale: Any = None  # the scale of its drawings
 
@@ -59,7 +59,7 @@ class Row:
     help: str = ""
     place: int | None = None
     badge: str = ""  # a word that marks it: ``"learned"``
-    is_code: bool = False  # whether the title is to be copied
+    is_code: bool = False  # True if the title is to be copied
     address: str = ""  # another page that it leads to; empty: none
 
 
@@ -96,7 +96,7 @@ class Chart:
     picture: Picture  # the picture
     # position, which stands for the colour, and name of what is drawn; shown where there are several
     names: Sequence[tuple[int, str]]
-    has_marks: bool = False  # whether it is made of marks instead of lines
+    has_marks: bool = False  # True if it is made of marks instead of lines
 
 
 @dataclass(frozen=True, slots=True)

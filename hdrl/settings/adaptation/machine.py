@@ -62,5 +62,7 @@ def read_device(text: str, where: str = "platform") -> Device:
         If it is no name.
     """
     if not text.strip() or not text.isprintable() or "/" in text:
-        raise OptionsError(f"{where}: {quoted(text)} is no device, expected the name that tables say: gv100, counted")
+        raise OptionsError(
+            f"{where}: {quoted(text)} is not a device, expected the name that tables say: gv100, counted"
+        )
     return Device(text)

@@ -65,7 +65,7 @@ class Table:
         Validation and test accuracies of jobs that never adapt, under other rules, by name: ``linear-decay``; each of
         shape ``(2, n_draws)``.
     has_validation
-        Whether validation and test are apart.
+        True if validation and test are apart.
     """
 
     name: str
@@ -172,7 +172,7 @@ def read_table(path: Path) -> Table:
     """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON."""
     data = read_json(path)
     if not isinstance(data, Mapping) or not isinstance(data.get("rows"), list) or not data["rows"]:
-        raise ReadError(path, "is no table of adaptations, expected an object with model, scenario and rows")
+        raise ReadError(path, "is not a table of adaptations, expected an object with model, scenario and rows")
     model = _model(data, path)
     rows = [_row(row, number, path) for number, row in enumerate(data["rows"])]
     n_steps, n_actions = len(rows[0]["actions"]), len(model.targets) + 1
@@ -217,7 +217,7 @@ def _model(data: Mapping[str, Any], path: Path) -> Model:
     if _are_texts(layers):
         return model_of(name, layers, f"{path}: layers")
     if not isinstance(layers, list) or not all(map(_are_texts, layers)):
-        raise ReadError(path, "layers is no list of texts, and none of lists of texts, one for each block")
+        raise ReadError(path, "layers is not a list of texts, and none of lists of texts, one for each block")
     return model_of_blocks(name, layers, f"{path}: layers")
 
 
@@ -228,7 +228,7 @@ def _are_texts(value: Any) -> bool:
 def _device(data: Mapping[str, Any], path: Path) -> str:
     device = data.get("device", SEED_DEVICE)
     if not isinstance(device, str) or not device.strip():
-        raise ReadError(path, f"device is {shown(device)}, expected the name of what the jobs ran on")
+        raise ReadError(path, f"device is {shown(device)}, expected the name of the device that ran the jobs")
     return device
 
 
@@ -276,7 +276,7 @@ def _array(values: Any, path: Path, what: str) -> Floats:
     try:
         found = np.array(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
-        raise ReadError(path, f"has rows whose {what} are not equally many numbers") from None
+        raise ReadError(path, f"has rows whose {what} are lists of different lengths") from None
     if not np.isfinite(found).all():
         raise ReadError(path, f"has rows whose {what} are not all numbers")
     return found
@@ -327,7 +327,7 @@ def _before(rows: list[dict[str, Any]], shape: tuple[int, ...], path: Path) -> F
 def _others(data: Mapping[str, Any], n_draws: int, path: Path) -> dict[str, Floats]:
     others = data.get("others", {})
     if not isinstance(others, Mapping):
-        raise ReadError(path, "others is no object")
+        raise ReadError(path, "others is not an object")
     found = {name: _array(draws, path, f"others.{name}") for name, draws in others.items()}
     for name, draws in found.items():
         if draws.shape != (n_draws, 2):

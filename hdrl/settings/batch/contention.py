@@ -20,7 +20,7 @@ class ContentionModel:
         over-committed processor run at the first factor that is at most capacity / demand, and at
         the last one if none is. Empty: contention has no effect.
     follows_curves
-        Whether instead each serving core has a speed of its own, by the curve of its processor's type
+        True if instead each serving core has a speed of its own, by the curve of its processor's type
         (`platform.model.SpeedCurve` or `FittedCurve`): no P-states can tell these, so that only the embedded simulator
         knows them.
     """

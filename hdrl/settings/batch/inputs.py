@@ -30,7 +30,7 @@ def platform_of(options: Options | BatchSweep) -> Platform:
         if options.simulator == "slurm":
             _check_played_by_slurm(options)
             return platform
-        if platform.site is None and not _asks_for_site(options):
+        if platform.site is None and not _needs_site(options):
             return platform
         _check_played_by_site(options, platform)
         return _with_rules(platform)
@@ -57,7 +57,7 @@ def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
     return platform if options.site_rules else replace(platform, site=None)
 
 
-def _asks_for_site(sweep: BatchSweep) -> bool:
+def _needs_site(sweep: BatchSweep) -> bool:
     """Tell whether a candidate or the jobs need the simulator of sites: then all are played there, so they compare."""
     from hdrl.settings.batch.policies.choices import SITE_POLICIES
 

@@ -124,11 +124,11 @@ def _overutilization_numbers(log: OverUtilization, end_s: float) -> dict[str, fl
 def _user_fairness(user: NDArray[np.int32], wait_s: FloatArray, run_s: FloatArray) -> float:
     """Return Jain's index over users; NaN if fewer than two are known."""
     known = user >= 0
-    users, whose = np.unique(user[known], return_inverse=True)
+    users, owner = np.unique(user[known], return_inverse=True)
     if len(users) < 2:
         return math.nan
-    sums = np.bincount(whose, weights=bounded_slowdown(wait_s[known], run_s[known]))
-    means = sums / np.bincount(whose)
+    sums = np.bincount(owner, weights=bounded_slowdown(wait_s[known], run_s[known]))
+    means = sums / np.bincount(owner)
     return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
 
 

@@ -81,7 +81,7 @@ class ActionOptions(Block):
         default_factory=lambda: [{job: list(CORE_SELECTIONS)} for job in JOB_SELECTIONS],
         description="Job selections and, for each, core selections; by default all 36 pairs.",
     )
-    void: bool = Field(default=True, description="Whether 'do nothing' is an action too (the last one).")
+    void: bool = Field(default=True, description="True if 'do nothing' is an action too (the last one).")
 
     def pairs(self) -> list[str]:
         """Return the names of the policy pairs, in the order of the actions."""
@@ -133,7 +133,7 @@ class WorkloadOptions(Block):
         default=None, description="Workload in Batsim's JSON that is used instead of workload_file_path."
     )
     start: Annotated[int, Field(ge=0, le=10**12)] = Field(default=0, description="Jobs of the log to skip.")
-    shift: bool = Field(default=True, description="Whether the first submission becomes date 0.")
+    shift: bool = Field(default=True, description="True if the first submission becomes date 0.")
     run_time: str = Field(default="trace", description="Model of the true run times.")
     memory: str = Field(default="log", description="Model of the memory that jobs take.")
     bandwidth: str = Field(default="uniform", description="Model of the memory bandwidth that jobs take.")
@@ -147,7 +147,7 @@ class WorkloadOptions(Block):
     )
     think_times: bool = Field(
         default=False,
-        description="Whether jobs are submitted after the end of the job in field 17 and the think time in field 18.",
+        description="True if jobs are submitted after the end of the job in field 17 and the think time in field 18.",
     )
 
 
@@ -165,7 +165,7 @@ class RealBatsimOptions(Block):
     )
     timeout_s: Positive = Field(default=60.0, description="Seconds without a word after which Batsim is given up.")
     wait_for: Literal["start", "connect"] = Field(
-        default="start", description="Whether Batsim is started, or connects from elsewhere."
+        default="start", description="Start Batsim, or wait until it connects from elsewhere."
     )
     protocol: Literal[4, 5] = Field(
         default=4, description="Version of the protocol: 4 for Batsim 3.1 to 4.2, 5 for Batsim 5."
@@ -197,7 +197,7 @@ class RealSlurmOptions(Block):
     max_minutes: Positive = Field(default=240.0, description="Minutes of the real clock that a run may take.")
     lua: bool = Field(
         default=True,
-        description="Whether a deployed policy orders jobs when they are submitted, besides the daemon.",
+        description="True if a deployed policy orders jobs when they are submitted, besides the daemon.",
     )
     interval_s: Annotated[float, Field(ge=1, le=3600)] = Field(
         default=30.0, description="Pause of the daemon of a deployed policy between two looks, in simulated seconds."
@@ -277,12 +277,12 @@ class Options(OptionsFile):
     contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
         default="step", description="Speed of cores whose memory bandwidth is over-committed."
     )
-    energy: bool = Field(default=True, description="Whether energy is accounted for.")
+    energy: bool = Field(default=True, description="True if energy is accounted for.")
     node_power: NodePowerOptions | None = Field(
         default=None, description="Times and powers of switching nodes off; null: they are always on."
     )
     site_rules: bool = Field(
-        default=True, description="Whether to apply the rules of a site in the folder of the platform."
+        default=True, description="True to apply the rules of a site in the folder of the platform."
     )
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="Conversion of a log to jobs.")
     learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="Settings of a training.")
@@ -378,8 +378,8 @@ class Options(OptionsFile):
     def no_model(self) -> str | None:
         """Return why no model can decide under these options; ``None`` if one can."""
         environment = self.learning.environment
-        asking = [name for name in SIMULATORS if SIMULATORS[name].asks_networks]
-        known = asking if environment == "policy_pair" and self.compatibility is None else ["embedded"]
+        supporting = [name for name in SIMULATORS if SIMULATORS[name].supports_networks]
+        known = supporting if environment == "policy_pair" and self.compatibility is None else ["embedded"]
         if self.simulator in known or environment == "job_index":
             return None
         where = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])]) if len(known) > 1 else repr(known[0])

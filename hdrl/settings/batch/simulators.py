@@ -31,14 +31,14 @@ class SimulatorKind:
     # ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as ``"module:function"``, which
     # is imported when it is first used
     maker: Callable[..., Any] | str
-    writes_files: bool = False  # whether it leaves Batsim's files in the folder itself
+    writes_files: bool = False  # True if it leaves Batsim's files in the folder itself
     # names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions
     own_policies: tuple[str, ...] = ()
     # given a policy that is not its own, returns what makes it follow that policy, given the platform, the workload and
     # its settings; or the place of that function. Empty: nothing makes it
     deploys: Callable[..., Any] | str = ""
-    asks_networks: bool = False  # whether it has the method ``decisions``, so that networks can choose policy pairs
-    follows_site_rules: bool = False  # whether jobs start there by the rules of the site that a machine may have
+    supports_networks: bool = False  # True if it has the method ``decisions``, so that networks can choose policy pairs
+    follows_site_rules: bool = False  # True if jobs start there by the rules of the site that a machine may have
     floor: str = ""  # difference between two equal runs of it, a sentence; empty: they are the same
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
@@ -110,7 +110,7 @@ class SlurmSettings:
     # largest mean time that launching and ending may add to the run time of a job, in simulated seconds
     max_overhead_s: float = 10.0
     max_minutes: float = 240.0  # time limit of a run, in minutes of the real clock
-    lua: bool = True  # whether a policy that is not Slurm's orders jobs when they are submitted, besides the daemon
+    lua: bool = True  # True if a policy that is not Slurm's orders jobs when they are submitted, besides the daemon
     interval_s: float = 30.0  # time between two looks of that daemon, in simulated seconds
 
 
@@ -118,15 +118,17 @@ SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
 """Simulators: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
 
 SIMULATORS.register("embedded")(
-    SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator", asks_networks=True)
+    SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator", supports_networks=True)
 )
 SIMULATORS.register("site")(
     SimulatorKind("hdrl.settings.batch.site_rules.simulator:site_simulator", follows_site_rules=True)
 )
 SIMULATORS.register("exact")(
-    SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, asks_networks=True)
+    SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True, supports_networks=True)
 )
-SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True, asks_networks=True))
+SIMULATORS.register("batsim")(
+    SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True, supports_networks=True)
+)
 SIMULATORS.register("slurm")(
     SimulatorKind(
         "hdrl.slurm.simulator:slurm_simulator",

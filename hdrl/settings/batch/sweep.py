@@ -43,14 +43,14 @@ class BatchSweep(Sweep):
         default=None, description="Times and powers of switching nodes off; null: they are always on."
     )
     site_rules: bool = Field(
-        default=True, description="Whether to apply the rules of a site in the folder of the platform."
+        default=True, description="True to apply the rules of a site in the folder of the platform."
     )
     simulator: Literal["embedded", "slurm"] = Field(
         default="embedded", description="The simulator: the compiled ones, or a real Slurm on this host."
     )
     slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="Settings of a real Slurm.")
     energy: bool | None = Field(
-        default=None, description="Whether to account for energy; by default if the platform has powers."
+        default=None, description="True to account for energy; by default if the platform has powers."
     )
 
     @model_validator(mode="after")

@@ -197,7 +197,7 @@ class PastWaits:
     predicted_s: FloatArray
     true_s: FloatArray
     date_s: FloatArray  # the date, shape ``(n_pairs,)``, rising
-    is_late: NDArray[np.bool_]  # whether the date is in the last part of the log, that intervals are checked on
+    is_late: NDArray[np.bool_]  # True where the date is in the last part of the log, that intervals are checked on
     n_dates: int  # number of dates
 
 
@@ -209,7 +209,7 @@ class Adapted:
     # intervals of the waits of the last part, shape ``(n_late,)``; NaN where too few waits were over
     low_s: FloatArray
     high_s: FloatArray
-    holds: NDArray[np.bool_]  # whether these waits were within them, shape ``(n_late,)``
+    holds: NDArray[np.bool_]  # True where the wait was within them, shape ``(n_late,)``
 
     @property
     def coverage(self) -> float:

@@ -213,7 +213,7 @@ def _share_held(run: GpuRun, *, is_weighted: bool) -> StepFunction:
     for row in read_records(run.folder / JOBS_FILE):
         number = _number(run, JOBS_FILE, row, "job_id")
         if not 0 <= number < len(part):
-            raise ReadError(run.folder / JOBS_FILE, f"job_id {number:g} is no job of the run")
+            raise ReadError(run.folder / JOBS_FILE, f"job_id {number:g} is not a job of the run")
         part[int(number)] = _number(run, JOBS_FILE, row, "gpu_milli") / 1000.0
     stays = run.stays[run.stays["n_units"] > 0]
     # All GPUs of a stay are of one type.

@@ -83,7 +83,7 @@ def _source(options: Any, text: str) -> GpuLoad:
     path = options.path_of(text)
     if "/" not in text and "." not in text and not path.is_file():
         raise OptionsError(
-            f"{options.where}: workload {text!r} is no file, and none of the generators {', '.join(GENERATORS)}"
+            f"{options.where}: workload {text!r} is not a file, and none of the generators {', '.join(GENERATORS)}"
         )
     throughputs = None if load.throughputs is None else read_throughputs(options.path_of(load.throughputs))
     found = read_trace(

@@ -72,8 +72,8 @@ class GavelOptions(Block):
     """Workload ``gavel``, see `hdrl.settings.gpu.loads.gavel_jobs`."""
 
     jobs_per_hour: Positive = Field(default=2.0, description="Mean rate of arrivals.")
-    multi_gpu: bool = Field(default=False, description="Whether some jobs take 2, 4 or 8 GPUs.")
-    multi_priority: bool = Field(default=False, description="Whether a fifth of the jobs have a priority of 5.")
+    multi_gpu: bool = Field(default=False, description="True if some jobs take 2, 4 or 8 GPUs.")
+    multi_priority: bool = Field(default=False, description="True if a fifth of the jobs have a priority of 5.")
 
 
 class AdaptingOptions(Block):

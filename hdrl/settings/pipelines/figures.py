@@ -38,7 +38,7 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, positions:
     Parameters
     ----------
     labels
-        Whether bars that are wide enough say which kernels they ran.
+        True if bars that are wide enough say which kernels they ran.
     """
     del positions
     shown = _runs(runs)

@@ -72,7 +72,7 @@ class ModelOptions(Block):
     fusion: Annotated[tuple[float, float], Field(strict=False)] = Field(
         default=(0.4, 0.9), description="Time of fused kernels as a share of the separate times: smallest and largest."
     )
-    implicit_deadlines: bool = Field(default=True, description="Whether deadlines are periods.")
+    implicit_deadlines: bool = Field(default=True, description="True if deadlines are periods.")
 
 
 class PipelineLoadOptions(Block):

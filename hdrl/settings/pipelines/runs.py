@@ -32,7 +32,7 @@ class PipelineRun:
     release_us: IntArray
     deadline_us: IntArray
     end_us: IntArray
-    is_missed: NDArray[np.bool_]  # whether each instance was missed
+    is_missed: NDArray[np.bool_]  # True where the instance was missed
     # of each kernel that ran, alone or fused: the instance, the unit, and dates
     run_instance: IntArray
     run_unit: IntArray

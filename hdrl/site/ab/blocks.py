@@ -40,7 +40,7 @@ class MeasuredBlock:
     begin: str
     end: str
     settled_s: float
-    is_settled: bool  # whether the accounting reaches so far
+    is_settled: bool  # True if the accounting reaches so far
     n_jobs: int = 0  # jobs that count
     # those of them that started after the end of the block, so that the next block's policy decided, too
     n_carried: int = 0

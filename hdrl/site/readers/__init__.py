@@ -27,7 +27,7 @@ class Choices:
     clock: Clock  # reads dates
     mapping: Path | None = None  # file with the meaning of the columns of a table
     nodes_field: int | None = None  # field of a log in SWF that holds the number of nodes
-    has_lines: bool = False  # whether to keep the programs that submit lines run
+    has_lines: bool = False  # True to keep the programs that submit lines run
 
 
 @dataclass(frozen=True, slots=True)

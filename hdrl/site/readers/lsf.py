@@ -51,7 +51,7 @@ def read_lsf(path: Path) -> Dump:
                     else:
                         _finish(row, attempt)
         except csv.Error as error:
-            raise ReadError(path, f"is no table of words: {error}", line=rows.line_num) from None
+            raise ReadError(path, f"is not a table of words: {error}", line=rows.line_num) from None
     found.notes.append("lsb.acct has no limits in a field common to all versions: requested times are run times")
     return found.dump()
 

@@ -133,7 +133,7 @@ def read_sacct(path: Path, clock: Clock, *, has_lines: bool = False) -> Dump:
     path
         The file, packed by gzip or not.
     has_lines
-        Whether to keep the programs that submit lines run.
+        True to keep the programs that submit lines run.
 
     Raises
     ------
@@ -244,7 +244,7 @@ class _Table:
         try:
             return [_OF_UNQUOTED.join(row) for row in rows]
         except csv.Error as error:
-            raise ReadError(self._path, f"is no table in CSV: {error}") from None
+            raise ReadError(self._path, f"is not a table in CSV: {error}") from None
 
     def _records(self, ids: NDArray[np.void], columns: Mapping[str, list[str]]) -> NDArray[np.void]:
         records = unknown_records(len(ids))

@@ -116,7 +116,7 @@ def read_csv(path: Path, mapping_file: Path | None, clock: Clock) -> Dump:
                 if row:
                     reader.add(dict(zip(header, row, strict=False)), is_whole=len(row) == len(header))
         except csv.Error as error:
-            raise ReadError(path, f"is no CSV: {error}", line=rows.line_num) from None
+            raise ReadError(path, f"is not CSV: {error}", line=rows.line_num) from None
     return reader.found.dump()
 
 

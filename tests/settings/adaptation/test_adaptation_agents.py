@@ -236,5 +236,5 @@ def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None
     assert found["a-to-b, warm", "rank by its parent's weights"].trainings == (by_parent, by_parent)
     assert found["a-to-b, warm", "rank on the first table"].trainings[1] > 1.0
     assert ("a", "rank by its parent's weights") not in found
-    with pytest.raises(OptionsError, match="row 'c' learns 'c', which is no table, expected names joined by -to-"):
+    with pytest.raises(OptionsError, match="row 'c' learns 'c', which is not a table, expected names joined by -to-"):
         adaptation_transfer(traces, [Plays("c", "000")])  # type: ignore[list-item]

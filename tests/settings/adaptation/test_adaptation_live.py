@@ -225,7 +225,7 @@ def test_cifar10_is_read_from_its_binary_files(tmp_path: Path) -> None:
     data = read_data(f"cifar10:{tmp_path}", 0)
     assert (data.shape, data.n_classes, len(data.train[1]), len(data.test[1])) == ((3, 32, 32), 10, 36, 12)
     (tmp_path / "data_batch_3.bin").write_bytes(b"short")
-    with pytest.raises(ReadError, match=r"data_batch_3.bin: is no file of CIFAR-10: 5 bytes"):
+    with pytest.raises(ReadError, match=r"data_batch_3.bin: is not a file of CIFAR-10: 5 bytes"):
         read_data(f"cifar10:{tmp_path}", 0)
 
 

@@ -91,7 +91,7 @@ def test_a_table_of_an_own_network_is_measured_by_times_of_a_machine_and_read(
         ),
         (("--clock", "table:none.json"), "none.json"),
         (("--clock", "table:"), "clock is 'table:', expected counted, table:FILE or wall"),
-        (("--clock", "table:broken.json"), "broken.json: is no table of times, expected an object with machine"),
+        (("--clock", "table:broken.json"), "broken.json: is not a table of times, expected an object with machine"),
         (("--device", "gv100"), "clock 'counted' counts for counted, not for gv100"),
         (("--budget", "nan"), "are not within the budget of nan s"),
         (("--start", "-1"), "are not within the budget"),
@@ -176,5 +176,5 @@ def test_times_that_are_none_are_refused(tmp_path: Path, value: Any) -> None:
     path.write_text(json.dumps({"machine": "mine", "example_s": {"x": 1}}))
     assert MeasuredClock(path).machine == "mine"
     path.write_text(json.dumps({"machine": "mine", "example_s": {"x": value}}))
-    with pytest.raises(HdrlError, match="is no table of times"):
+    with pytest.raises(HdrlError, match="is not a table of times"):
         MeasuredClock(path)

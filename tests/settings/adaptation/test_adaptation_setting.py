@@ -118,7 +118,7 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"platform": "a/b"}, "platform: 'a/b' is no device, expected the name that tables say"),
+        ({"platform": "a/b"}, "platform: 'a/b' is not a device, expected the name that tables say"),
         ({"workload": "tabels"}, "no shipped table 'tabels', and no such file"),
         ({"agent": {"policy": "fixed-09"}}, "policy fixed-09: one has 3 decisions among 4 actions"),
         ({"platform": "gv100"}, "expected platform made"),

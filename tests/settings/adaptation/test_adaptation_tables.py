@@ -183,12 +183,12 @@ def broken(change: str) -> dict[str, Any]:
         ("row", "has no row of actions [0, 1, 1], expected each of 64 sequences once"),
         ("time", "has times left that do not fall"),
         ("draw", "rows[3].draws are not pairs of accuracies from 0 to 1"),
-        ("draws", "has rows whose draws are not equally many numbers"),
+        ("draws", "has rows whose draws are lists of different lengths"),
         ("actions", "rows[3].actions are [0, 0, 4], expected 3 whole numbers from 0 to 3"),
-        ("device", "device is '', expected the name of what the jobs ran on"),
+        ("device", "device is '', expected the name of the device that ran the jobs"),
         ("accuracy", "rows[3].accuracy is 7, expected a number from 0 to 1"),
         ("curves", "has rungs, but rows without curves"),
-        ("blocks", "layers is no list of texts, and none of lists of texts, one for each block"),
+        ("blocks", "layers is not a list of texts, and none of lists of texts, one for each block"),
         ("model", "no model 'convnet5' is known; did you mean"),
         ("layer", "no layer 'konv'; did you mean 'conv'?"),
         ("budget", "has no budget"),
@@ -214,7 +214,7 @@ def test_what_tables_do_not_say_is_refused(tmp_path: Path, table: Table) -> None
         jobs_of("both", [table, seed], 2)
     with pytest.raises(UnknownName, match="did you mean 'thompson'"):
         read_policy("tompson")
-    with pytest.raises(ReadError, match="is no table of adaptations"):
+    with pytest.raises(ReadError, match="is not a table of adaptations"):
         read_table(write_table(tmp_path / "other.json", {}))
     assert [read_policy(name) for name in NAMES] == list(NAMES)
 

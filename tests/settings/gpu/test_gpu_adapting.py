@@ -181,9 +181,9 @@ def test_what_does_not_go_together_is_one_line(load: GpuLoad) -> None:
         ({"rows": [{**row, "decisions": [0.4, 0.2]} for row in rows()]}, "decisions that do not ascend"),
         ({"rows": [{**row, "shares": [0.1, 0.2, 0.4, 0.6, 1.0]} for row in rows()]}, "begin at 0"),
         ({"rows": [{**row, "draws": [[0.1, 0.2]]} for row in rows()]}, "a value for each share"),
-        ({"rows": [{**row, "draws": [["x"]]} for row in rows()]}, "not equally many numbers"),
+        ({"rows": [{**row, "draws": [["x"]]} for row in rows()]}, "equally many numbers"),
         ({"rows": [{**row, "draws": row["draws"][:1]} for row in rows()]}, "advisors use half of them"),
-        ({"rows": [{**rows()[0], "shares": [0.0, 1.0]}, *rows()[1:]]}, "not equally many numbers"),
+        ({"rows": [{**rows()[0], "shares": [0.0, 1.0]}, *rows()[1:]]}, "equally many numbers"),
     ],
 )
 def test_a_damaged_file_of_values_is_told_in_a_line(changed: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ def test_what_is_said_of_jobs_that_adapt_is_what_is_claimed() -> None:
 def test_what_is_said_of_agents_is_what_is_claimed() -> None:
     claims = read_experiment("gpu-held-out").claims()
     claimed = {one.row: one.value for one in claims if one.column == "ratio of mean_jct_s"}
-    said = re.findall(r"`([\w+-]+)`\s(1\.\d{3}) \[", TEXT[TEXT.index("### Do they win?") :].partition("\n### ")[0])
+    said = re.findall(
+        r"`([\w+-]+)`\s(1\.\d{3}) \[", TEXT[TEXT.index("### Results of learned policies") :].partition("\n### ")[0]
+    )
     assert {name for name, _ in said} == {"ppo", "d3qn", "sac", "sjf+easy", "ppo-srsf", "ppo-las-2d", "las-2d"}
     for name, value in said:
         assert claimed[name] == pytest.approx(float(value), abs=5.1e-4), name

@@ -254,7 +254,7 @@ def test_numbers_that_no_job_has_leave_it_out(tmp_path: Path, text: str, reason:
     ("text", "message"),
     [
         ("[" * 100_000, "is nested too deeply"),
-        (f"{DRL}1,5,1,{'x' * 200_000}\n", r"trace.csv:2: is no CSV: field larger than field limit"),
+        (f"{DRL}1,5,1,{'x' * 200_000}\n", r"trace.csv:2: is not CSV: field larger than field limit"),
         (f"{DRL}1,5,1\r,1\n", r"trace.csv:2: has 3 columns, expected 4"),
     ],
 )
@@ -267,8 +267,8 @@ def test_damaged_traces_are_told_in_a_line(tmp_path: Path, text: str, message: s
     ("text", "message"),
     [
         ("[" * 100_000, "is nested too deeply"),
-        ('{"a": {"(1, 1e999)": {"null": 1}}}', "is no kind of job with its GPUs"),
-        ('{"a": {"' + "(" * 90 + '": {"null": 1}}}', "is no kind of job with its GPUs"),
+        ('{"a": {"(1, 1e999)": {"null": 1}}}', "is not a kind of job with its GPUs"),
+        ('{"a": {"' + "(" * 90 + '": {"null": 1}}}', "is not a kind of job with its GPUs"),
         ('{"a": {"(1, 1)": {"null": 1' + "0" * 400 + "}}}", "a number of more than 100 digits, not a throughput"),
     ],
 )

@@ -141,7 +141,7 @@ def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
         ({"workload": "poisson", "rules": {"ties": "first"}}, "tie"),
         ({"workload": "poisson", "load": {"poisson": {"max_gpus": 64}}}, "cannot give it even when it is empty"),
         ({"workload": "poisson", "agent": {"policy": "sfj"}}, "did you mean 'sjf'"),
-        ({"workload": "poisson", "agent": {"policy": "gavel-las+fgd"}}, "in rounds of its own"),
+        ({"workload": "poisson", "agent": {"policy": "gavel-las+fgd"}}, "in its own rounds"),
         ({"workload": "wide.csv"}, "job 1 asks for 99 GPUs"),
         ({"workload": "zero.csv"}, "no job is left; left out: 2 jobs that ask for 0 GPUs"),
         ({"workload": "past.csv"}, "1 jobs that arrive before date 0, 1 jobs that end before they start"),
@@ -155,7 +155,7 @@ def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
             "it is for",
         ),
         ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "t.json"}}, "v100, ('A', 1), null is -1"),
-        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "k.json"}}, "'A' is no kind of job"),
+        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "k.json"}}, "'A' is not a kind of job"),
         ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "p.json"}}, "('A', 1), ('A', 1) is not a"),
         ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "m.json"}}, "no throughput of"),
         (

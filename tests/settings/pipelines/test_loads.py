@@ -82,7 +82,7 @@ def test_the_graphs_of_rlschedsim():
     ("name", "unit", "message"),
     [
         ("adas_job1.graph", "ms", r"adas_job1.graph:7: holds 1 time, expected two, on a CPU and on a GPU"),
-        ("dag_HOG_odroid.graph", "s", "holds a time of 3479.5 s, longer than 60 s: if that is another unit, say which"),
+        ("dag_HOG_odroid.graph", "s", "holds a time of 3479.5 s, longer than 60 s; if the unit differs, name it"),
         (
             "dag_matrix_for_512_odroid.graph",
             "us",

@@ -114,7 +114,7 @@ def test_traces_answer_what_all_traces_answer(tmp_path: Path):
     assert (tmp_path / "task_set_history.stats").read_text().splitlines()[1] == "1,0,0,cpu,0,0.01,0.02,1"
     for text in ("a,b\n", ""):
         (tmp_path / "runs.csv").write_text(text)
-        with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
+        with pytest.raises(ReadError, match=r"runs.csv: is not a table of instance, pipeline"):
             SETTING.view.read(tmp_path)
     with pytest.raises(ReadError, match="no such file"):
         SETTING.view.read(tmp_path / "nothing")

@@ -82,7 +82,7 @@ class MeasuredClock:
         machine = data.get("machine") if isinstance(data, Mapping) else None
         if not isinstance(known, Mapping) or not isinstance(machine, str) or not all(map(_is_time, known.values())):
             raise ReadError(
-                path, "is no table of times, expected an object with machine and example_s (seconds above 0)"
+                path, "is not a table of times, expected an object with machine and example_s (seconds above 0)"
             )
         self.path, self.machine = path, machine
         self._example_s: Mapping[str, float] = known

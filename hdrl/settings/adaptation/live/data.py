@@ -220,7 +220,7 @@ def _cifar10(folder: Path) -> Labelled:
         except OSError as error:
             raise ReadError(path, f"cannot be read ({error.strerror}), expected CIFAR-10's binary version") from None
         if not len(content) or len(content) % _CIFAR10_ROW:
-            raise ReadError(path, f"is no file of CIFAR-10: {len(content)} bytes, expected {_CIFAR10_ROW} a picture")
+            raise ReadError(path, f"is not a file of CIFAR-10: {len(content)} bytes, expected {_CIFAR10_ROW} a picture")
         rows.append(content.reshape(-1, _CIFAR10_ROW))
     whole = np.concatenate(rows)
     if whole[:, 0].max() > 9:

@@ -141,15 +141,15 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         A priority, and from which to which value of the objective under it: other windows are not drawn. Without the
         two values, from the median to twice the mean of 100 windows.
     skip
-        Whether there is an action that starts nothing.
+        True if there is an action that starts nothing.
     may_hold
-        Whether each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
+        True if each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
         the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
         Predictor of run times where features use predictions: a name of `hdrl.batch.PREDICTORS` that learns from ended
         jobs. Windows of a log begin with what was known of earlier jobs by then.
     scaled_columns
-        Whether columns 1 to 6 say anything; otherwise all are 1.
+        True if columns 1 to 6 say anything; otherwise all are 1.
     scales
         Scales of columns 1 and 3 to 6 and of ``log_requested_time``: ``"fixed"`` (the default), constants, so that what
         is seen of a job depends on no other one; ``"largest"`` (the default of the compatibility mode, and how models
@@ -246,9 +246,9 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         self._pools.set_window(self._pool, row, window)
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:
-        return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
+        return {"start": self._requested_windows(options["start"], rows)} if "start" in options else {}
 
-    def _asked_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
+    def _requested_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
         """Return the window of each of some rows; requests for other rows are ignored."""
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):

@@ -59,7 +59,7 @@ def job_pick_vector(num_envs: int = 1, *, compatibility: str | None = None, **ar
         given = {"compatibility": compatibility, **_with_platform(arguments)}
         return (SitePickVectorEnv if _has_rules(given) else JobPickVectorEnv).of(num_envs, **given)
     _check_arguments(arguments)
-    made: NativeVectorEnv = _theirs()(num_envs, **arguments)
+    made: NativeVectorEnv = _env_class()(num_envs, **arguments)
     return made
 
 
@@ -75,13 +75,13 @@ def _has_rules(arguments: dict[str, Any]) -> bool:
     return isinstance(platform, Platform) and platform.site is not None
 
 
-def _theirs() -> type[NativeVectorEnv]:
+def _env_class() -> type[NativeVectorEnv]:
     found: type[NativeVectorEnv] = import_module(_WORLDS[DISSERTATION]).DissertationVectorEnv
     return found
 
 
 def _check_arguments(arguments: dict[str, Any]) -> None:
-    known = inspect.signature(_theirs()).parameters
+    known = inspect.signature(_env_class()).parameters
     for name in arguments:
         if name not in known:
             raise OptionsError(
@@ -90,5 +90,5 @@ def _check_arguments(arguments: dict[str, Any]) -> None:
 
 
 # What asks for the arguments of an environment finds those of both, with the defaults of today's where they differ.
-_THEIRS = {name: one.default for name, one in inspect.signature(_theirs()).parameters.items()}
-job_pick_vector.__signature__ = signature_of({**_THEIRS, **ARGUMENTS})  # type: ignore[attr-defined]
+_ENV_DEFAULTS = {name: one.default for name, one in inspect.signature(_env_class()).parameters.items()}
+job_pick_vector.__signature__ = signature_of({**_ENV_DEFAULTS, **ARGUMENTS})  # type: ignore[attr-defined]

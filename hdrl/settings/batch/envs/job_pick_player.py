@@ -60,7 +60,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     core_selection
         Core selection of a picked job: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
-        Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
+        True if energy is accounted for; ``None``: if the platform says what its hosts draw.
     compatibility
         Refused unless ``None``: it is another simulator.
     **choices
@@ -187,7 +187,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             If none has.
         """
         if self._trace is None:
-            raise SimulationError("no episode has ended yet, so that there is no trace")
+            raise SimulationError("no episode has ended yet, so there is no trace")
         return self._trace
 
     def play_actor(self, actor: PlainActor, *, seed: int) -> None:

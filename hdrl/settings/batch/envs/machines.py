@@ -45,7 +45,7 @@ class PoolInputs:
     orders: tuple[NDArray[np.int64], ...]  # for each, the indices of its jobs in the order of submission
     first_jobs: tuple[int, ...]  # place of the first job of each workload in the columns
     columns: JobColumns
-    is_killed: NDArray[np.bool_]  # whether each job ends because its walltime does
+    is_killed: NDArray[np.bool_]  # True where the walltime ends the job
 
     @property
     def platform(self) -> Platform:
@@ -146,9 +146,9 @@ def pool_inputs(
     n_procs
         The number of processors instead of a platform; ``None``: what the header of a log says.
     needs_identical
-        Whether all cores must be equally fast.
+        True if all cores must be equally fast.
     keeps_dates
-        Whether a log that is read here keeps its dates, unless ``choices`` say something else.
+        True if a log that is read here keeps its dates, unless ``choices`` say something else.
     **choices
         Choices for reading logs, see `workload.workload_from_swf`; by default without bandwidth.
 

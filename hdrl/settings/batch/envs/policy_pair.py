@@ -109,7 +109,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     queue_sensitivity
         Relative change of the queue's length that saturates its observation, above 0.
     energy
-        Whether energy is accounted for.
+        True if energy is accounted for.
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"``: decide, observe and reward as HDeepRM 0.3.1 does. Fractions are then of the
         99th percentiles of the workload and exceed 1, the part of work left is 1 for every busy core, and after a void
@@ -313,7 +313,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         """
         finished = self._finished[row] if 0 <= row < self.num_envs else None
         if finished is None:
-            raise SimulationError(f"row {row}: no episode has ended yet, so that there is no trace")
+            raise SimulationError(f"row {row}: no episode has ended yet, so there is no trace")
         window, seed, actions, n_actions = finished
         if n_actions > len(actions):
             raise SimulationError(

@@ -83,10 +83,10 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
             )
         if isinstance(one, str) and is_conservative(one):
             raise OptionsError(
-                f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
+                f"actions has {one!r}, but conservative backfilling is not an action: its plans outlast them"
             )
         if isinstance(one, str) and one != VOID and not _is_action(read_pair(one).rule):
-            raise OptionsError(f"actions has {one!r}, but predictions and gates are no actions: they outlast them")
+            raise OptionsError(f"actions has {one!r}, but predictions and gates are not actions: they outlast one")
         names += [read_pair(one).name] if isinstance(one, str) else action_table([one], void=False)
     if not 0 < len(names) < _MAX_ACTIONS:
         raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")

@@ -165,7 +165,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
     def trace(self) -> Trace:
         """Return everything that happened; raise SimulationError before the end."""
         if self._trace is None:
-            raise SimulationError("no episode has ended yet, so that there is no trace")
+            raise SimulationError("no episode has ended yet, so there is no trace")
         return self._trace
 
     def close(self) -> None:

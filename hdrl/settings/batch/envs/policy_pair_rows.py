@@ -147,7 +147,7 @@ class PairRows:
     watch
         Scalars of `WATCH_DTYPE` that never change, by name.
     switches
-        Whether the agent decides which nodes are on, and so without waiting jobs, too.
+        True if the agent decides which nodes are on, and so without waiting jobs, too.
     pairs, off_after_s, limits, shares
         ``pairs``, ``off_after_s``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
     objectives, observations

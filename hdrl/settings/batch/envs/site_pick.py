@@ -322,7 +322,7 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
         """
         found = self._traces[row]
         if found is None:
-            raise OptionsError(f"row {row}: no episode has ended yet, so that there is no trace")
+            raise OptionsError(f"row {row}: no episode has ended yet, so there is no trace")
         return found
 
     def guide_actions(self) -> NDArray[np.int64]:

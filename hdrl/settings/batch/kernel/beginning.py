@@ -50,18 +50,18 @@ class PolicyRule:
     """Rules of a policy beyond its job key and its backfilling."""
 
     predictor: int = codes.PREDICT_NOTHING  # ``PREDICT_*`` of `kernel.codes`
-    by_name: bool = False  # whether jobs are alike by name, see `workload.history`
-    predicts_ends: bool = False  # whether reservations use predictions, too
+    by_name: bool = False  # True if jobs are alike by name, see `workload.history`
+    predicts_ends: bool = False  # True if reservations use predictions, too
     weights: tuple[float, ...] = ()  # of the index and the gate, see `kernel.keys`; empty: neither
     index_form: int = codes.INDEX_LINEAR  # ``INDEX_*`` of `kernel.codes`
-    has_gate: bool = False  # whether the gate may hold jobs
+    has_gate: bool = False  # True if the gate may hold jobs
     network: tuple[float, ...] = ()  # of ``PREDICT_LEARNED``: the numbers of `kernel.groups`; else empty
     node_rule: int = codes.NODES_LEFT_ALONE  # ``NODES_*`` of `kernel.codes`: who switches nodes off and on
     sleep_state: int = 0  # to which of the platform's sleep states nodes are switched: its place among them
     # of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds
     off_after_s: float = math.inf
     share_on: float = 1.0  # of ``NODES_BY_NUMBER``: which share of the nodes is to be on
-    decides_idle: bool = False  # whether decisions are due without waiting jobs, too
+    decides_idle: bool = False  # True if decisions are due without waiting jobs, too
     # of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
     # seconds
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None

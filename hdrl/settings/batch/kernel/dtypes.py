@@ -83,7 +83,7 @@ JOB_STATE_DTYPE = record_dtype(
         ("n_requested", np.int32),
         *of(np.int64, "first_step", "end_step"),
         # outcome of the job
-        *of(np.int8, "state", "kill_asked", "sleep_kind"),
+        *of(np.int8, "state", "kill_requested", "sleep_kind"),
         *of(np.int32, "return_code", "n_cores"),
         ("first_core", np.int64),
         *of(np.float64, "start_s", "run_s", "energy_j"),

@@ -251,12 +251,12 @@ def _kill(state, op):
     for i in range(op.first, op.first + op.n):
         job = state.pool[i]
         row = state.jobs[job]
-        if row.kill_asked == 1:
+        if row.kill_requested == 1:
             continue
         if row.state in (codes.NOT_SUBMITTED, codes.WAITING, codes.REJECTED):
             refuse(state, codes.ERROR_KILL_UNKNOWN, job, -1)
             return
-        row.kill_asked = 1
+        row.kill_requested = 1
         state.pool[op.first + n] = job
         n += 1
         if row.state == codes.RUNNING:

@@ -128,7 +128,7 @@ class ProcessorEntry(Block):
         if not isinstance(value, dict):
             return value
         if "fit" in value:
-            raise _error("fit is no key, its numbers stand beside the others")
+            raise _error("fit is not a key, its numbers stand beside the others")
         given = dict(value)
         static, dynamic, cores = (given.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):

@@ -54,7 +54,7 @@ class PolicyPair:
     rule
         Predictor of run times, and a gate.
     is_clairvoyant
-        Whether its predictor knows true run times.
+        True if its predictor knows true run times.
     """
 
     name: str

@@ -68,7 +68,7 @@ class IndexKind:
     """
 
     form: str = "linear"  # a name of `FORMS`
-    gate: bool = True  # whether it holds jobs back
+    gate: bool = True  # True if it holds jobs back
     predictor: str = "geo"  # a name of `predict.PREDICTORS`
     backfilling: str = "easy_priority"  # the order in which jobs may overtake; ``"easy_priority"``: that of the index
     core_selection: str = DEFAULT_CORE_SELECTION  # core selection

@@ -56,7 +56,7 @@ class MachinePicture:
     Attributes
     ----------
     free
-        Whether each core is free, shape ``(n_cores,)``.
+        True if each core is free, shape ``(n_cores,)``.
     free_memory_mib
         Free memory of each node in MiB, shape ``(n_nodes,)``.
     now_s

@@ -54,7 +54,7 @@ class OwnPrediction:
     name
         Its name in messages.
     clairvoyant
-        Whether it uses information that no scheduler can have.
+        True if it uses information that no scheduler can have.
     """
 
     pair: PolicyPair

@@ -92,7 +92,7 @@ class OwnPriority:
     name
         Its name in messages.
     clairvoyant
-        Whether it uses information that no scheduler can have, such as true run times.
+        True if it uses information that no scheduler can have, such as true run times.
     """
 
     priority: PriorityFunction | None = None

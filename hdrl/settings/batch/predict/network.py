@@ -33,7 +33,7 @@ class RunTimeNetwork:
 
     numbers: tuple[float, ...]  # weights and biases in the order of `kernel.groups`
     trained_on: Mapping[str, float]  # name of each log that it was trained on, and up to which share of its jobs
-    by_name: bool = False  # whether it sees groups by the names of jobs, see `workload.history`
+    by_name: bool = False  # True if it sees groups by the names of jobs, see `workload.history`
 
 
 class _File(BaseModel):
@@ -52,7 +52,7 @@ def read_network(path: str | Path) -> RunTimeNetwork:
     """Read a network; raise ReadError if the file cannot be read, or holds something else."""
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("layers") != list(LAYERS):
-        raise ReadError(path, f"is no network of hdrl predict train, expected format {FORMAT!r} and layers {LAYERS}")
+        raise ReadError(path, f"is not a network of hdrl predict train, expected format {FORMAT!r} and layers {LAYERS}")
     known = checked(_File, data, path, whole="its content")
     if not all(abs(number) <= LARGEST for number in known.numbers):
         raise ReadError(path, f"has a number that is not finite, or beyond {LARGEST:g}")

@@ -49,9 +49,9 @@ class Predictor:
     network
         Of one that learned: a function that returns its network.
     is_clairvoyant
-        Whether it uses true run times.
+        True if it uses true run times.
     by_name
-        Whether jobs are grouped by name.
+        True if jobs are grouped by name.
     """
 
     code: int

@@ -56,7 +56,7 @@ def train_network(
     seed
         Of the first weights and the order of jobs.
     by_name
-        Whether the network sees groups by the names of jobs, as ``geo_name`` does.
+        True if the network sees groups by the names of jobs, as ``geo_name`` does.
     progress
         Called with the numbers of finished and of all epochs.
 

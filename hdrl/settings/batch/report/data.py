@@ -147,7 +147,7 @@ def _read_columns(path: Path, names: tuple[str, ...]) -> list[FloatArray]:
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(path, f"cannot be read ({error})") from None
     except ValueError as error:
-        raise ReadError(path, f"is no table of numbers: {' '.join(str(error).split())}") from None
+        raise ReadError(path, f"is not a table of numbers: {' '.join(str(error).split())}") from None
     if not np.all(np.isfinite(table)) or np.any(np.diff(table[:, 0]) < 0):
         raise ReadError(path, "must hold finite numbers with ascending dates")
     return [table[:, index] for index in range(len(names))]

@@ -23,7 +23,7 @@ def swf_of_run(run: RunData, *, workload: str | Path | None = None, whole_second
     workload
         The workload of the run, a file or the name of a shipped one; by default what the run's options name.
     whole_seconds
-        Whether to round all dates to seconds.
+        True to round all dates to seconds.
 
     Raises
     ------

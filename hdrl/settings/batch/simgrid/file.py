@@ -349,7 +349,7 @@ class SimGridPlatform:
         source, target = self._need(element, "src"), self._need(element, "dst")
         for point in (source, target):
             if self._zone_of.get(point) is not zone:
-                raise self._error(f"{_label(element)}: {point[:40]!r} is no host or router of zone {zone.name!r}")
+                raise self._error(f"{_label(element)}: {point[:40]!r} is not a host or router of zone {zone.name!r}")
         self._refuse_again(element, zone)
         links = tuple(self._crossed(element))
         zone.routes[source, target] = links
@@ -362,9 +362,9 @@ class SimGridPlatform:
         for inner, point in ((source, gateway), (target, entrance)):
             if inner not in self._children.get(zone.name, ()):
                 near = suggest(inner, self._children.get(zone.name, ()))
-                raise self._error(f"{_label(element)}: {inner[:40]!r} is no zone in {zone.name!r}; {near}")
+                raise self._error(f"{_label(element)}: {inner[:40]!r} is not a zone in {zone.name!r}; {near}")
             if point not in self._zone_of:
-                raise self._error(f"{_label(element)}: gateway {point[:40]!r} is no host or router")
+                raise self._error(f"{_label(element)}: gateway {point[:40]!r} is not a host or router")
             if inner not in [around.name for around in self._zone_of[point].ancestry()]:
                 raise self._error(f"{_label(element)}: gateway {point!r} is not in zone {inner!r}")
         self._refuse_again(element, zone)
@@ -455,9 +455,9 @@ def _parse(path: Path) -> Element:
         root: Element = ElementTree.fromstring(start, forbid_dtd=False, forbid_entities=True, forbid_external=True)
     except ElementTree.ParseError as error:
         problem = str(error).split(":")[0]
-        raise ReadError(path, f"is no XML: {problem}", line=error.position[0] + n_blank) from None
+        raise ReadError(path, f"is not XML: {problem}", line=error.position[0] + n_blank) from None
     except defusedxml.DefusedXmlException:
         raise ReadError(path, "declares XML entities or loads other files, which is refused") from None
     except (ValueError, RecursionError) as error:
-        raise ReadError(path, f"is no XML: {error}") from None
+        raise ReadError(path, f"is not XML: {error}") from None
     return root

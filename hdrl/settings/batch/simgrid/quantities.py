@@ -57,7 +57,7 @@ def number_and_scale(text: str, units: dict[str, float]) -> tuple[float, float]:
         number = math.nan
     if match is None or match[2] not in units or not 0 <= number < math.inf:
         shown = ", ".join(unit for unit in units if unit)
-        raise ValueError(f"{text[:40]!r} is no quantity; expected a number that is not negative and one of: {shown}")
+        raise ValueError(f"{text[:40]!r} is not a quantity; expected a number that is not negative and one of: {shown}")
     return number, units[match[2]]
 
 

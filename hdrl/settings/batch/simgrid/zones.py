@@ -14,7 +14,7 @@ class ZoneLink:
     # bandwidth, and latency
     bandwidth_bytes_per_s: float
     latency_s: float
-    fatpipe: bool = False  # whether every flow has the whole bandwidth for itself
+    fatpipe: bool = False  # True if every flow has the whole bandwidth for itself
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -108,7 +108,7 @@ class Answer:
     metadata
         Texts attached to jobs, by index.
     may_sleep
-        Whether the simulator knows P-states that put hosts to sleep.
+        True if the simulator knows P-states that put hosts to sleep.
     """
 
     # Names, since methods of its own would be a cycle that keeps the arrays until it is searched for.
@@ -185,7 +185,7 @@ class Answer:
         name = self._ADDERS.get(type(decision))
         if name is None:
             raise DecisionError(
-                f"{decision!r} is no decision; expected one of hdrl.settings.batch.simulation.decisions"
+                f"{decision!r} is not a decision; expected one of hdrl.settings.batch.simulation.decisions"
             )
         getattr(self, name)(decision)
 

@@ -77,7 +77,7 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
     """Raise an error if a platform is not for the embedded simulator."""
     if platform.site is not None:
         raise SimulationError(
-            f"platform {platform.name!r} has the rules of a site, which 'site' simulates alone; --set site_rules=false "
+            f"platform {platform.name!r} has the rules of a site, which only 'site' simulates; --set site_rules=false "
             "leaves them out"
         )
     if platform.message_latency_s.any() or platform.loopback_latency_s:

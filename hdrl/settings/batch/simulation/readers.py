@@ -64,7 +64,7 @@ def _read_rows(
             rows.append(row)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise ReadError(path, f"is no CSV: {error}", line=reader.line_num) from None
+        raise ReadError(path, f"is not CSV: {error}", line=reader.line_num) from None
     return header, rows, lines
 
 

@@ -73,9 +73,9 @@ class Partition:
     tier: int = 1  # ``PriorityTier``
     priority: int = 1  # ``PriorityJobFactor``
     max_nodes: int | None = None  # most nodes of a job; ``None``: any number
-    is_default: bool = False  # whether jobs that name none go there
+    is_default: bool = False  # True if jobs that name none go there
     min_nodes: int = 0  # fewest nodes of a job
-    is_exclusive: bool = False  # whether jobs get whole nodes (``OverSubscribe=EXCLUSIVE``)
+    is_exclusive: bool = False  # True if jobs get whole nodes (``OverSubscribe=EXCLUSIVE``)
     preempt_mode: str = ""  # ``PreemptMode``; empty: that of the site
     grace_s: float = 0.0  # ``GraceTime``: how long a job may run on when another takes its nodes
 
@@ -101,7 +101,7 @@ class Downtime:
 def _date_s(text: str) -> float:
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
-        raise ValueError(f"date {text!r} says no zone, expected for instance 2026-01-01T00:00:00Z")
+        raise ValueError(f"date {text!r} has no time zone, expected for instance 2026-01-01T00:00:00Z")
     return found.timestamp()
 
 

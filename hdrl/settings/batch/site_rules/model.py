@@ -237,7 +237,7 @@ class SiteRules:
     preemption: Preemption = Preemption()
     over_time_limit_s: float = 0.0  # time that a job may run beyond its limit
     kill_wait_s: float = 0.0  # time that it then takes to end
-    counts_memory: bool = False  # whether nodes give memory to jobs (CR_Core_Memory and its like)
+    counts_memory: bool = False  # True if nodes give memory to jobs (CR_Core_Memory and its like)
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that a simulation depends on, names included."""

@@ -67,7 +67,7 @@ class Looks:
     aging_per_s
         Fall of the index of each waiting job in a second, where it is the same for all; else 0.
     has_lua
-        Whether jobs get a number when they are submitted.
+        True if jobs get a number when they are submitted.
     """
 
     key: int

@@ -43,7 +43,7 @@ class SiteRequest(NamedTuple):
     nodes
         The least number of nodes; -1: as many as its cores need.
     is_exclusive
-        Whether it gets whole nodes, wherever it runs.
+        True if it gets whole nodes, wherever it runs.
     nice
         Number subtracted from its multifactor priority.
     """

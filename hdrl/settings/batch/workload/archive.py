@@ -99,7 +99,7 @@ class FetchedLog:
     size_bytes, sha256
         Of the file.
     is_new
-        Whether it was downloaded now.
+        True if it was downloaded now.
     thanks
         The ``Acknowledge`` lines of its header; empty if there are none.
     """
@@ -275,12 +275,12 @@ def _check_is_log(what: str, path: Path) -> str:
                     raise FetchError(f"{what}: {text}; set {UNPACKED_VARIABLE} to keep it")
         log = read_swf(path, max_rows=_ROWS_LOOKED_AT)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FetchError(f"{what}: is no whole gzip file ({error})") from None
+        raise FetchError(f"{what}: is not a whole gzip file ({error})") from None
     except OSError as error:
         raise ReadError(path, f"cannot be read ({error.strerror})") from None
     except ReadError as error:
         where = "" if error.line is None else f" (line {error.line})"
-        raise FetchError(f"{what}: is no log in the Standard Workload Format{where}") from None
+        raise FetchError(f"{what}: is not a log in the Standard Workload Format{where}") from None
     return log.header.get("Acknowledge", "")
 
 
@@ -319,7 +319,9 @@ def _expected(log: ArchiveLog, path: Path) -> _Expected:
         return _Expected(log.size_bytes, None, "as the archive had it")
     data = read_json(record)
     if not isinstance(data, dict) or not isinstance(data.get("size_bytes"), int) or not data.get("sha256"):
-        raise ReadError(record, "is no record of a download, expected size_bytes and sha256; remove it to start anew")
+        raise ReadError(
+            record, "is not a record of a download, expected size_bytes and sha256; remove it to start anew"
+        )
     return _Expected(
         data["size_bytes"], data["sha256"], f"as at the first download; if the log was replaced, remove {record}"
     )

@@ -145,7 +145,7 @@ def workload_of_document(document: object, path: Path, source: str, *, by_text: 
     Parameters
     ----------
     by_text
-        Whether jobs of one date are submitted in the order of their ids as text, as Batsim does it; else in that of the
+        True if jobs of one date are submitted in the order of their ids as text, as Batsim does it; else in that of the
         file.
 
     Raises

@@ -56,7 +56,7 @@ def schedule_log(
     header
         Directives to write besides those that follow from the jobs.
     whole_seconds
-        Whether to round all dates, for programs that read whole seconds only; a job then may seem to run 0 s.
+        True to round all dates, for programs that read whole seconds only; a job then may seem to run 0 s.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def schedule_log(
     rows["status"] = [SWF_STATUS.get(state, UNKNOWN_VALUE) for state in states]
     for field, values in (known or {}).items():
         if field not in _FROM_LOG:
-            raise WorkloadError(f"{name}: {field!r} is no column that a schedule leaves open")
+            raise WorkloadError(f"{name}: {field!r} is not a column that a schedule leaves open")
         rows[field] = _known(np.asarray(values, dtype=np.float64))
     order = np.argsort(rows["submit_s"], kind="stable")
     rows = rows[order]

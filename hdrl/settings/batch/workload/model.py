@@ -177,7 +177,7 @@ class Workload:
         n_jobs
             Number of jobs in it, at least 1.
         shift
-            Whether its first job is submitted at date 0.
+            True if its first job is submitted at date 0.
 
         Raises
         ------

@@ -92,7 +92,7 @@ def read_workload(
     start
         Number of usable jobs to skip first, by submission.
     custom
-        Whether JSON files are custom workloads of HDeepRM, see `read_custom_workload`.
+        True if JSON files are custom workloads of HDeepRM, see `read_custom_workload`.
     compatibility
         ``"hdeeprm-0.3.1"`` turns logs into jobs exactly as it does, see `hdeeprm_workload`; of ``choices`` only
         ``seed`` counts then. ``"irmasim"``: jobs of one date are submitted in the order of the file,

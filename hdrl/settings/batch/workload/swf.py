@@ -121,9 +121,9 @@ class SwfLog:
         Parameters
         ----------
         think_times
-            Whether the think times of all of them are simulated.
+            True if the think times of all of them are simulated.
         has_rules
-            Whether the machine has the rules of a site, so that the columns beside the log count.
+            True if the machine has the rules of a site, so that the columns beside the log count.
         """
         waiting = [cells for _, cells in self.columns.rows if "dependencies" in cells] if self.columns else []
         n_following = sum("think_s" in cells for cells in waiting if has_rules)

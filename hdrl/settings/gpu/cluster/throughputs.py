@@ -69,7 +69,7 @@ class Throughputs:
         Parameters
         ----------
         is_spread
-            Whether it lies on more nodes than it would need.
+            True if it lies on more nodes than it would need.
 
         Raises
         ------
@@ -134,7 +134,7 @@ def read_throughputs(path: Path) -> Throughputs:
         with open_bytes(path, by_content=True) as file:
             data = json.loads(file.read())
     except ValueError as error:
-        raise ReadError(path, f"is no JSON: {error}") from None
+        raise ReadError(path, f"is not JSON: {error}") from None
     except (RecursionError, MemoryError):
         raise ReadError(path, "is nested too deeply, or does not fit into the memory") from None
     alone: dict[str, dict[Profile, float]] = {}
@@ -168,7 +168,7 @@ class _InvalidTable(Exception):
 
 def _items(value: Any, where: str) -> Any:
     if not isinstance(value, Mapping):
-        raise _InvalidTable(f"{where} is no object")
+        raise _InvalidTable(f"{where} is not an object")
     return value.items()
 
 
@@ -179,7 +179,7 @@ def _profile(text: str) -> Profile:
             raise ValueError
         return str(kind), int(size)
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
-        raise _InvalidTable(f"{quoted(text)} is no kind of job with its GPUs") from None
+        raise _InvalidTable(f"{quoted(text)} is not a kind of job with its GPUs") from None
 
 
 def _rate(value: Any, where: str) -> float:

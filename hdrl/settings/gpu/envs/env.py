@@ -183,7 +183,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     max_running
         Running jobs that can be preempted; 0: none.
     may_wait
-        Whether ``wait`` is legal where a job of the page could start.
+        True if ``wait`` is legal where a job of the page could start.
     order
         In which order jobs wait, ``order[+preempt]`` as in names of policies (all but ``drf`` and ``gittins``).
     reference
@@ -191,7 +191,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     placements
         Names of `hdrl.settings.gpu.policies.names.PLACEMENTS`.
     sees_durations
-        Whether the agent sees how long jobs take: what users requested, and the truth in traces where they did not.
+        True if the agent sees how long jobs take: what users requested, and the truth in traces where they did not.
     restart_s, checkpoint_s, tie, node_order, levels
         See `hdrl.settings.gpu.policies.rules.Rules`; in code, ``rules``.
     seed_of_rules
@@ -199,7 +199,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     autoreset_mode, copy, n_threads
         See `hdrl.envs.NativeVectorEnv`.
     records
-        Whether stays are logged for `trace`, which batches of one row alone do.
+        True if stays are logged for `trace`, which batches of one row alone do.
 
     Raises
     ------

@@ -46,9 +46,9 @@ def gavel_load(
     jobs_per_hour
         Mean rate of the Poisson arrivals, more than 0; infinite: all at once.
     multi_gpu
-        Whether some jobs take 2, 4 or 8 GPUs.
+        True if some jobs take 2, 4 or 8 GPUs.
     multi_priority
-        Whether a fifth of the jobs have a priority of 5.
+        True if a fifth of the jobs have a priority of 5.
     """
     if n_jobs < 1 or not jobs_per_hour > 0.0:
         raise WorkloadError(f"{n_jobs} jobs at {jobs_per_hour} per hour, expected at least 1, and a rate above 0")

@@ -105,7 +105,7 @@ def _philly(source: Source) -> Iterator[Row]:
         if not isinstance(jobs, list) or not all(isinstance(one, dict) for one in jobs):
             raise ValueError("no list of objects")
     except ValueError as error:
-        raise ReadError(source.path, f"is no Philly job log: {error}") from None
+        raise ReadError(source.path, f"is not a Philly job log: {error}") from None
     except (RecursionError, MemoryError):
         raise ReadError(source.path, "is nested too deeply, or does not fit into the memory") from None
     for one in jobs:
@@ -115,7 +115,7 @@ def _philly(source: Source) -> Iterator[Row]:
             source.drop(str(fault))
         except (KeyError, TypeError, AttributeError):
             raise ReadError(
-                source.path, f"job {one.get('jobid')!r} is no job of Philly's log: submitted_time, attempts"
+                source.path, f"job {one.get('jobid')!r} is not a job of Philly's log: submitted_time, attempts"
             ) from None
 
 

@@ -62,7 +62,7 @@ def read_trace(
         with open_bytes(path, by_content=True) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ReadError(path, "is no text in UTF-8") from None
+        raise ReadError(path, "is not text in UTF-8") from None
     text = table.from_json(text)
     if columns:
         text = table.renamed(text, columns, str(path))

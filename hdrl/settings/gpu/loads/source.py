@@ -127,7 +127,7 @@ class TraceFormat:
     speeds: Speeds  # whether types of GPUs differ in speed where the trace does not say on which ones it was measured
     matches: Callable[[str], bool]  # tells by its first line whether a file is of this format
     columns: Sequence[str] = ()  # columns that a first line with names must have; empty where the first line names none
-    has_calendar_dates: bool = False  # whether dates may be those of the calendar, not seconds since a start
+    has_calendar_dates: bool = False  # True if dates may be those of the calendar, not seconds since a start
 
 
 def named_format(

@@ -38,7 +38,7 @@ class Poisson:
     n_names
         Each user has jobs of this many names, and those of one name take much the same; 0: jobs have no names.
     speeds
-        Whether run times follow the FLOPS of types.
+        True if run times follow the FLOPS of types.
     """
 
     jobs_per_s: float = 2.5

@@ -152,7 +152,7 @@ def _table(data: Any, where: str, path: Path) -> ValueTable:
     rows = data.get("rows") if isinstance(data, Mapping) else None
     is_list = isinstance(rows, list) and len(rows) > 0 and all(isinstance(row, Mapping) for row in rows)
     if rows is None or not is_list or not isinstance(data.get("name"), str):
-        raise ReadError(path, f"{where} is no table of values, expected an object with name and rows")
+        raise ReadError(path, f"{where} is not a table of values, expected an object with name and rows")
     arrays = {key: _array([row.get(key) for row in rows], f"{where}: {key}", path) for key in _DIMENSIONS}
     actions, decisions, shares = (arrays[key] for key in ("actions", "decisions", "shares"))
     n_actions, n_steps = int(actions.max()) + 1, actions.shape[1]
@@ -184,7 +184,7 @@ def _array(values: Any, where: str, path: Path) -> Floats:
     try:
         found = np.array(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
-        raise ReadError(path, f"{where} are not equally many numbers in all rows") from None
+        raise ReadError(path, f"{where} must hold equally many numbers in all rows") from None
     if found.ndim != _DIMENSIONS[name] or not found.size or not np.isfinite(found).all():
-        raise ReadError(path, f"{where} are not equally many numbers in all rows")
+        raise ReadError(path, f"{where} must hold equally many numbers in all rows")
     return found

@@ -20,9 +20,9 @@ class Order:
 
     code: int  # its number in compiled code
     help: str  # description and source
-    preempts: bool = False  # whether running jobs give way to waiting ones that come before them
+    preempts: bool = False  # True if running jobs give way to waiting ones that come before them
     rule: str = "strict"  # rule for the jobs behind one that does not fit, unless the policy says so
-    needs_durations: bool = False  # whether it uses true durations of jobs
+    needs_durations: bool = False  # True if it uses true durations of jobs
     weights: tuple[float, ...] = ()  # of an index, see `hdrl.settings.gpu.policies.weights`
 
 
@@ -108,9 +108,9 @@ class Policy:
     order, placement, rule
         Names of `ORDERS`, `PLACEMENTS` and `RULES`.
     preempts
-        Whether running jobs give way.
+        True if running jobs give way.
     history
-        Whether the order uses predictions.
+        True if the order uses predictions.
     weights
         Of an index, see `hdrl.settings.gpu.policies.weights`.
     advisor
@@ -175,9 +175,7 @@ def read_policy(text: str) -> Policy:
     """
     first, *parts = (part.strip().lower().replace("_", "-") for part in text.split("+"))
     if first in SHARES:
-        raise OptionsError(
-            f"policy {text!r}: {first} shares out GPUs in rounds of its own, leave what is behind it out"
-        )
+        raise OptionsError(f"policy {text!r}: {first} allocates GPUs in its own rounds; leave out the rest of the name")
     if first not in ORDERS:
         raise UnknownName("policy of GPU clusters", first, [*ORDERS, *SHARES])
     order = ORDERS[first]

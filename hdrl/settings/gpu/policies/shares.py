@@ -150,10 +150,10 @@ class SharePolicy:
 
     make: Callable[[int], Shares] | None  # makes it for a simulation with a seed; None: the kernel computes its shares
     help: str  # description and source
-    uses_rates: bool = False  # whether it uses throughputs, so that types are not shuffled
-    uses_work: bool = False  # whether it uses the number of steps of jobs
+    uses_rates: bool = False  # True if it uses throughputs, so that types are not shuffled
+    uses_work: bool = False  # True if it uses the number of steps of jobs
     code: int = kernel.BY_PYTHON  # method that computes its shares, see `hdrl.settings.gpu.kernel.rounds.SHARES`
-    packs: bool = False  # whether two jobs may share their GPUs
+    packs: bool = False  # True if two jobs may share their GPUs
 
 
 def _always(shares: Shares) -> Callable[[int], Shares]:

@@ -34,9 +34,9 @@ class Mapping:
     utilization
         The largest utilisation of a unit, by worst-case times.
     is_guaranteed
-        Whether earliest deadline first on every unit meets all deadlines for sure (`is_dispatch_safe`).
+        True if earliest deadline first on every unit meets all deadlines for sure (`is_dispatch_safe`).
     is_exact
-        Whether every mapping was looked at, or could not be better.
+        True if every mapping was looked at, or could not be better.
     """
 
     plan: Plan

@@ -92,9 +92,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     n_depths
         Number of visible sizes of fused groups, the kernel alone included; ``None``: all.
     wait
-        Whether there is an action that waits for the next event.
+        True if there is an action that waits for the next event.
     lookahead
-        Whether rows have four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
+        True if rows have four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
         the next event instead of queued: others may start meanwhile; if all that are seen are held, nothing does.
     objective
         A name of `hdrl.settings.pipelines.envs.options.OBJECTIVES`.
@@ -109,7 +109,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         Errors of rlschedsim to reproduce, names of `hdrl.settings.pipelines.envs.options.ERRORS`; ``None``: all of them
         in its compatibility mode.
     redraw
-        Whether execution times below the worst case are drawn anew for every episode; else they are those of the load.
+        True if execution times below the worst case are drawn anew for every episode; else they are those of the load.
     autoreset_mode, copy, n_threads
         See `hdrl.envs.NativeVectorEnv`.
 

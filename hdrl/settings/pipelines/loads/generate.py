@@ -52,7 +52,7 @@ class Model:
     fusion
         Shares of the separate times that the smallest and the largest gain of fusing leave; drawn for each group.
     implicit_deadlines
-        Whether deadlines are periods; else they are drawn evenly between the middle of the period and its end.
+        True if deadlines are periods; else they are drawn evenly between the middle of the period and its end.
     """
 
     n_pipelines: int = 4

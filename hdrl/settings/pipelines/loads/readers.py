@@ -151,7 +151,7 @@ def _time_us(path: Path, number: int, text: str, unit: str) -> int:
     if value > LONGEST_S * TIME_UNITS["s"]:
         raise ReadError(
             path,
-            f"holds a time of {text} {unit}, longer than {LONGEST_S} s: if that is another unit, say which",
+            f"holds a time of {text} {unit}, longer than {LONGEST_S} s; if the unit differs, name it",
             number,
         )
     return int(value.to_integral_value("ROUND_CEILING"))

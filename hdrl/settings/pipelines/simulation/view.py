@@ -24,7 +24,7 @@ class UnitView:
     Attributes
     ----------
     is_idle
-        Whether nothing runs there.
+        True if nothing runs there.
     backlog_us
         Time that it will be busy if all kernels there take their worst time, in microseconds.
     """

@@ -51,7 +51,7 @@ def _first_submission(kind: str, data: object) -> Scripted:
         ("EXECUTE_JOB", {"job_id": JOB, "alloc": "0-1", "additional_io_job": 3}, "expected an object"),
         ("EXECUTE_JOB", {"job_id": JOB, "alloc": "0-1", "additional_io_job": {"alloc": "0"}}, "'profile_name' is"),
         ("EXECUTE_JOB", {"job_id": "w0!limitd", "alloc": "0-1"}, "did you mean 'w0!limited'"),
-        ("EXECUTE_JOB", {"job_id": "nonsense", "alloc": "0-1"}, "is no job id"),
+        ("EXECUTE_JOB", {"job_id": "nonsense", "alloc": "0-1"}, "is not a job id"),
         ("EXECUTE_JOB", {"job_id": "w0!late", "alloc": "0-1"}, "cannot start, it is NOT_SUBMITTED"),
         ("REJECT_JOB", {"job_id": "w0!late"}, "cannot be rejected"),
         ("KILL_JOB", {"job_ids": [JOB]}, "cannot be killed, it is SUBMITTED"),
@@ -95,8 +95,8 @@ def test_a_pstate_that_a_machine_cannot_go_to(data: object, problem: str) -> Non
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ("", "is no JSON"),
-        ("garbage", "is no JSON"),
+        ("", "is not JSON"),
+        ("garbage", "is not JSON"),
         ("[]", "no 'now'"),
         ('{"now": 0}', "no 'events'"),
         ('{"now": "0", "events": []}', "expected a number"),
@@ -106,7 +106,7 @@ def test_a_pstate_that_a_machine_cannot_go_to(data: object, problem: str) -> Non
         ('{"now": 0, "events": [1]}', "expected 'timestamp', 'type' and 'data'"),
         ('{"now": 0, "events": [{"timestamp": 1, "type": "REJECT_JOB", "data": {"job_id": ""}}]}', "after its 'now'"),
         ('{"now": 0, "events": [{"timestamp": null, "type": "REJECT_JOB", "data": {}}]}', "expected a number"),
-        ("[" * 100000, "is no JSON"),
+        ("[" * 100000, "is not JSON"),
     ],
 )
 def test_a_reply_that_is_none(reply: str, problem: str) -> None:

@@ -274,7 +274,7 @@ def test_another_first_message(message: bytes, problem: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("nonsense", "is no JSON"),
+        ("nonsense", "is not JSON"),
         ('{"now": 0}', "no 'events'"),
         ('{"now": 0, "events": [1]}', "expected 'timestamp', 'event_type' and 'event'"),
         (_message(0, ("JobSubmitedEvent", {})), "did you mean 'JobSubmittedEvent'"),

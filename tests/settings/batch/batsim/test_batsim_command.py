@@ -143,7 +143,7 @@ def test_a_scheduler_that_goes_away(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ("garbage", "is no JSON"),
+        ("garbage", "is not JSON"),
         ("\xff", "is not UTF-8 text"),
         ('{"now": 0, "events": [{"timestamp": 0, "type": "EXECUTE", "data": {}}]}', "did you mean 'EXECUTE_JOB'"),
     ],
@@ -175,13 +175,13 @@ def test_a_deadlock_is_told_after_the_files_are_written(tmp_path: Path) -> None:
         (["-r", "a:storrage"], "did you mean 'storage'"),
         (["-r", "nobody:storage"], "no host 'nobody'"),
         (["-m", "nobody"], "no host 'nobody'"),
-        (["-s", "nonsense"], "is no socket endpoint"),
+        (["-s", "nonsense"], "is not a socket endpoint"),
         (["-e", "nowhere/at/all/out"], "no folder 'nowhere/at/all'"),
         (["-w", "nowhere.json"], "nowhere.json: no such file"),
         (["--events", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--sched-cfg-file", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--sched-cfg", "a", "--sched-cfg-file", "b"], "exclude each other"),
-        (["-E", "-p", str(WORLDS / "README.md")], "is no XML: not well-formed"),
+        (["-E", "-p", str(WORLDS / "README.md")], "is not XML: not well-formed"),
     ],
 )
 def test_options_that_make_no_sense(args: list[str], problem: str) -> None:

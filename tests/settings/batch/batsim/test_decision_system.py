@@ -110,13 +110,13 @@ def test_being_stuck(system: DecisionSystem) -> None:
 
 
 CONTRADICTIONS = [
-    ("{", "is no JSON"),
+    ("{", "is not JSON"),
     ("[]", "has no 'now' or no 'events'"),
     ('{"now": "x", "events": []}', "'now' of Batsim's message is 'x'"),
     ('{"now": 2, "events": 3}', "'events' of Batsim's message is '3'"),
     ('{"now": 2, "events": []}', "without events"),
     ('{"now": 2, "events": [3]}', "expected 'timestamp', 'type' and 'data'"),
-    ('{"now": NaN, "events": []}', "NaN is no JSON number"),
+    ('{"now": NaN, "events": []}', "NaN is not a JSON number"),
     (message(0.5, NO_MORE), "before the last one"),
     (
         json.dumps({"now": 2, "events": [{"timestamp": 3, "type": "NOTIFY", "data": {"type": "x"}}]}),

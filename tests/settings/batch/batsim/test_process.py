@@ -81,7 +81,7 @@ def fails(world: World, folder: Path, executable: str, *, timeout_s: float = PAT
         ("import time\ntime.sleep(60)", ["Batsim has not connected within 1 s"]),
         ("import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(60)", ["has not connected within 1 s"]),
         (saying(), ["Batsim has sent nothing within 2 s"]),
-        (saying("garbage"), ["is no JSON"]),
+        (saying("garbage"), ["is not JSON"]),
         (saying('{"now": 0, "events": []}'), ["without events"]),
         (saying("BEGINS"), ["Batsim has sent nothing within 2 s"]),
         (saying("BEGINS", then="print('lost', flush=True); os.kill(os.getpid(), 9)"), ["SIGKILL", "ends: lost"]),

@@ -31,10 +31,10 @@ def _platform(folder: Path, body: str) -> SimGridPlatform:
     [
         ("", "has no host"),
         ('<host id="a"/>', "<host> has no 'speed'"),
-        ('<host id="a" speed="fast"/>', "speed: 'fast' is no quantity; expected a number"),
-        ('<host id="a" speed="1Gb"/>', "speed: '1Gb' is no quantity"),
+        ('<host id="a" speed="fast"/>', "speed: 'fast' is not a quantity; expected a number"),
+        ('<host id="a" speed="1Gb"/>', "speed: '1Gb' is not a quantity"),
         ('<host id="a" speed="-1Gf"/>', "not negative"),
-        ('<host id="a" speed="1e400f"/>', "'1e400f' is no quantity"),
+        ('<host id="a" speed="1e400f"/>', "'1e400f' is not a quantity"),
         ('<host id="a" speed="1Gf" pstate="1"/>', "P-state 1, but only 1 speeds"),
         ('<host id="a" speed="1Gf" core="0"/>', "0 cores"),
         ('<host id="a" speed="1Gf" core="two"/>', "core is 'two', expected an integer"),
@@ -44,13 +44,13 @@ def _platform(folder: Path, body: str) -> SimGridPlatform:
         ('<cluster id="c" radical="0-3"/>', "<cluster> has no 'bw'"),
         ('<cluster id="c" radical="3-0" bw="1GBps" speed="1f"/>', "radical is '3-0', expected numbers and ranges"),
         ('<cluster id="c" radical="0-3" topology="TORUS"/>', "topology 'TORUS' is not simulated, expected 'FLAT'"),
-        ('<cluster id="c" radical="0" bw="1GBps" lat="5parsec" speed="1f"/>', "lat: '5parsec' is no quantity"),
+        ('<cluster id="c" radical="0" bw="1GBps" lat="5parsec" speed="1f"/>', "lat: '5parsec' is not a quantity"),
         ('<zone id="z" routing="Vivaldi"><host id="a" speed="1f"/></zone>', "coordinates are None, expected three"),
         (HOSTS + '<link id="l" bandwidth="1GBps" sharing_policy="WIFI"/>', "sharing_policy is 'WIFI'"),
-        (HOSTS + '<link id="l" bandwidth="1Gf"/>', "bandwidth: '1Gf' is no quantity"),
+        (HOSTS + '<link id="l" bandwidth="1Gf"/>', "bandwidth: '1Gf' is not a quantity"),
         (HOSTS + '<link id="l" bandwidth="1GBps"/><link id="l" bandwidth="1GBps"/>', "two links are called 'l'"),
         (HOSTS + '<route src="a" dst="b"><link_ctn id="l"/></route>', "no link 'l'"),
-        (HOSTS + '<route src="a" dst="c"></route>', "'c' is no host or router of zone"),
+        (HOSTS + '<route src="a" dst="c"></route>', "'c' is not a host or router of zone"),
         (
             HOSTS + '<link id="l" bandwidth="1GBps" sharing_policy="SPLITDUPLEX"/>'
             '<route src="a" dst="b"><link_ctn id="l"/></route>',
@@ -103,7 +103,7 @@ def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, *, ener
     ("text", "problem"),
     [
         ("", "is empty"),
-        ("<platform>", ":1: is no XML"),
+        ("<platform>", ":1: is not XML"),
         ('<!DOCTYPE p [<!ENTITY a "b">]><platform>&a;</platform>', "declares XML entities"),
     ],
 )
@@ -178,7 +178,7 @@ GOOD_PROFILES = {"p": {"type": "delay", "delay": 1}}
         ([{**GOOD_JOB, "walltime": 0}], {}, "'walltime' is 0"),
         ([{**GOOD_JOB, "res": 1.5}], {}, "'res' is 1.5"),
         ([{**GOOD_JOB, "profile": "q"}], {}, "profile 'q' does not exist; known: p"),
-        ([3], {}, "'3' is no job"),
+        ([3], {}, "'3' is not a job"),
         ([], {"q": 3}, "profile 'q' is 3, expected an object"),
         ([], {"q": {"type": "dellay"}}, "did you mean 'delay'"),
         ([], {"q": {"type": "delay"}}, "has no 'delay'"),
@@ -196,7 +196,7 @@ GOOD_PROFILES = {"p": {"type": "delay", "delay": 1}}
         ([], {"q": {"type": "composed", "seq": ["q"]}}, "composed of itself"),
         ([], {"q": {"type": "composed", "seq": ["p"], "repeat": 0}}, "an integer of at least 1"),
         ([], {"q": {"type": "parallel_homogeneous_pfs"}}, "neither 'bytes_to_read' nor"),
-        ([], {"q": {"type": "recv", "regex": "("}}, "is no regular expression"),
+        ([], {"q": {"type": "recv", "regex": "("}}, "is not a regular expression"),
         ([], {"q": {"type": "recv", "polltime": 0}}, "expected a positive number"),
         ([], {"q": {"type": "usage_trace", "trace": "nowhere.txt"}}, "no such file"),
     ],
@@ -224,7 +224,7 @@ def test_a_usage_trace_that_makes_no_sense(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("x", "is no JSON"),
+        ("x", "is not JSON"),
         ("[]", "expected an object"),
         ('{"type": "machine_available", "resources": "0"}', "'timestamp' is None"),
         ('{"timestamp": 1, "type": 3}', "'type' is 3"),

@@ -199,5 +199,5 @@ def test_drops_of_an_answer_are_not_waited_for_for_ever() -> None:
     ],
 )
 def test_no_endpoints(endpoint: str) -> None:
-    with pytest.raises(ValueError, match="is no socket endpoint, expected tcp://HOST:PORT or ipc://PATH"):
+    with pytest.raises(ValueError, match="is not a socket endpoint, expected tcp://HOST:PORT or ipc://PATH"):
         RequestSocket(endpoint)

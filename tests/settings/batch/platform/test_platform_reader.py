@@ -214,8 +214,8 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("clusters/0/nodes/0/number", 0, "is 0, expected at least 1"),
         ("clusters/0/nodes/0/number", True, "is true, expected a whole number"),
         ("clusters/0/nodes", [], "is empty, expected at least one entry"),
-        ("clusters/0/local_links/latency", "5 parsecs", "'5 parsecs' is no quantity; expected a number"),
-        ("clusters/0/local_links/latency", "-1us", "'-1us' is no quantity"),
+        ("clusters/0/local_links/latency", "5 parsecs", "'5 parsecs' is not a quantity; expected a number"),
+        ("clusters/0/local_links/latency", "-1us", "'-1us' is not a quantity"),
         ("clusters/0/local_links", None, "is missing"),
         ("clusters", "gaia", "is 'gaia', expected a list"),
         ("global_links/type", "Infiniband QDR", "no network type 'Infiniband QDR'; did you mean 'InfiniBand QDR'?"),
@@ -269,7 +269,7 @@ def test_messages_of_a_file_begin_with_it(tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match=f"^{re.escape(str(path))}: the file is a list, expected an object"):
         read_platform(path)
     path.write_text('{"clusters": [')
-    with pytest.raises(ReadError, match=f"^{re.escape(str(path))}:1:15: is no JSON"):
+    with pytest.raises(ReadError, match=f"^{re.escape(str(path))}:1:15: is not JSON"):
         read_platform(path)
 
 

@@ -284,7 +284,7 @@ def test_hosts_without_power(tmp_path: Path) -> None:
             "zone 'rack': routing 'Floyd' is not simulated, expected one of Full, None, Vivaldi",
         ),
         ('<router id="out"/>', '<router id="out"/><cluster id="c"/>', "<cluster> has no 'radical'"),
-        ('"2Gf, 1Gf"', '"2Gh, 1Gf"', "host 'h2': speed: '2Gh' is no quantity; expected a number"),
+        ('"2Gf, 1Gf"', '"2Gh, 1Gf"', "host 'h2': speed: '2Gh' is not a quantity; expected a number"),
         ('"2Gf, 1Gf"', '"0f, 1Gf"', "host 'h2': its speed is 0, expected more in its first P-state"),
         ('"2Gf, 1Gf"', '"2Gf"', "host 'h2': P-state 1, but only 1 speeds are given"),
         ('value="1:2, 3:4"/>', 'value="1, 3:4"/>', "host 'h10': wattage_per_state holds '1', expected idle:full"),
@@ -305,14 +305,14 @@ def test_hosts_without_power(tmp_path: Path) -> None:
         (
             '<route src="h2" dst="out">',
             '<route src="h2" dst="exit">',
-            "<route 'h2' to 'exit'>: 'exit' is no host or router of zone 'rack'",
+            "<route 'h2' to 'exit'>: 'exit' is not a host or router of zone 'rack'",
         ),
         (
             '<route src="h2" dst="out">',
             '<route src="out" dst="h10">',
             "<route 'out' to 'h10'>: there is a route from 'out' to 'h10' already",
         ),
-        ('gw_dst="out"', 'gw_dst="in"', "<zoneRoute 'master' to 'rack'>: gateway 'in' is no host or router"),
+        ('gw_dst="out"', 'gw_dst="in"', "<zoneRoute 'master' to 'rack'>: gateway 'in' is not a host or router"),
         (
             'gw_dst="out"',
             'gw_dst="master_host"',
@@ -321,7 +321,7 @@ def test_hosts_without_power(tmp_path: Path) -> None:
         (
             'src="master" dst="rack"',
             'src="master" dst="rock"',
-            "<zoneRoute 'master' to 'rock'>: 'rock' is no zone in 'main'; did you mean 'rack'?",
+            "<zoneRoute 'master' to 'rock'>: 'rock' is not a zone in 'main'; did you mean 'rack'?",
         ),
         (
             'src="master" dst="rack"',
@@ -331,7 +331,7 @@ def test_hosts_without_power(tmp_path: Path) -> None:
         (
             '<host id="master_host"',
             '<host id="the_master_host"',
-            "<zoneRoute 'master' to 'rack'>: gateway 'master_host' is no host",
+            "<zoneRoute 'master' to 'rack'>: gateway 'master_host' is not a host",
         ),
         ('<host id="h10"', '<host id="h2"', "two hosts or routers are called 'h2'"),
         (
@@ -385,8 +385,8 @@ LOADED = '<?xml version="1.0"?><!DOCTYPE p [<!ENTITY a SYSTEM "file:///etc/hostn
         (BOMB, "declares XML entities"),
         (LOADED, "declares XML entities"),
         ("", "is empty"),
-        ("<platform", ":1: is no XML"),
-        ("not xml\n\n<", ":1: is no XML"),
+        ("<platform", ":1: is not XML"),
+        ("not xml\n\n<", ":1: is not XML"),
     ],
 )
 def test_what_is_no_xml(tmp_path: Path, text: str, message: str) -> None:

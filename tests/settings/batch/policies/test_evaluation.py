@@ -77,7 +77,7 @@ def test_users_who_repeat_themselves_are_predicted_exactly():
     assert sum(part.n_jobs for part in found["geo"].bins) == found["geo"].n_jobs == 18
     with pytest.raises(WorkloadError, match="how long jobs waited"):
         evaluate_predictors(workload_from_swf(swf(waits=False), read_platform("homogeneous:4")))
-    with pytest.raises(WorkloadError, match="is no log with its own"):
+    with pytest.raises(WorkloadError, match="is not a log with its own"):
         evaluate_predictors(workload_from_swf(swf(), read_platform("homogeneous:4"), estimates="exact"))
 
 
@@ -228,8 +228,8 @@ def test_what_is_no_network_is_one_line(tmp_path: Path):
     shipped = json.loads(SHIPPED.read_text())
     numbers = shipped["numbers"]
     for changes, told in (
-        ({"format": "x"}, "is no network"),
-        ({"layers": [20, 2]}, "is no network"),
+        ({"format": "x"}, "is not a network"),
+        ({"layers": [20, 2]}, "is not a network"),
         ({"numbers": numbers[1:]}, "numbers"),
         ({"numbers": [1e300, *numbers[1:]]}, "beyond 1e"),
         ({"numbers": ["x", *numbers[1:]]}, "numbers"),

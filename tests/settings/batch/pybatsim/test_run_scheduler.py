@@ -326,7 +326,7 @@ def test_quiet_prints_the_folder_only(options_file: Path, tmp_path: Path, simula
     ("args", "problem"),
     [
         (["easyBackfil"], "did you mean 'easyBackfill'"),
-        (["easyBackfill", "-o", "["], "--options is no JSON"),
+        (["easyBackfill", "-o", "["], "--options is not JSON"),
         (["easyBackfill", "-o", "[]"], "expected an object"),
         (["easyBackfill", "--simulator", "batsim"], "no simulator 'batsim'"),
     ],

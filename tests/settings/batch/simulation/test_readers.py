@@ -78,7 +78,7 @@ def test_overutilizations_read_back(trace, tmp_path):
         ("2.500000", "", r"jobs\.csv:4: consumed_energy is empty"),
         ("REJECTED,,", "REJECTED,1.0,", r"jobs\.csv:2: starting_time must be empty for a rejected job"),
         ('2.500000,""', "2.500000", r"jobs\.csv:4: 16 fields, expected 17"),
-        ('"x, y"', '"x, y', r"is no CSV"),
+        ('"x, y"', '"x, y', r"is not CSV"),
     ],
 )
 def test_bad_jobs_give_one_clear_line(trace, tmp_path, old, new, message):

@@ -30,7 +30,7 @@ class Job:
     run_s: float
     limit_s: float
     cores: int
-    asked: Any
+    site_requests: Any
     partitions: list[int]
     eligible_s: float = NEVER
     state: str = "to come"

@@ -196,7 +196,7 @@ def test_jobs_that_no_partition_can_run_are_found(tmp_path: Path):
         ({"partitions": {f"p{n}": {} for n in range(65)}}, r"has 65 partitions, expected at most 64"),
         (
             {"downtimes": [{"start": "2026-01-01", "end": "2026-01-02"}]},
-            r"downtimes\[0\]: date '2026-01-01' says no zone",
+            r"downtimes\[0\]: date '2026-01-01' has no time zone",
         ),
         ({"downtimes": [{"start": "2026-01-02T00:00Z", "end": "2026-01-01T00:00Z"}]}, r"ends at 2026-01-01"),
     ],

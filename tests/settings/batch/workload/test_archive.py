@@ -309,11 +309,11 @@ def bad(site: Site, **changes: object) -> Result:
     [
         ({"status": 404}, "the server has no such file (404)"),
         ({"status": 503}, "the server answers 503 Service Unavailable"),
-        ({"content": b"<html>Moved</html>"}, "is no whole gzip file (Not a gzipped file"),
-        ({"content": gzip.compress(b"<html>Moved</html>")}, "is no log in the Standard Workload Format (line 1)"),
-        ({"content": gzip.compress(b"; MaxJobs: 3\n")}, "is no log in the Standard Workload Format"),
-        ({"content": LOG[:-20]}, "is no whole gzip file (Compressed file ended"),
-        ({"content": LOG[:5000] + b"?" + LOG[5001:]}, "is no whole gzip file"),
+        ({"content": b"<html>Moved</html>"}, "is not a whole gzip file (Not a gzipped file"),
+        ({"content": gzip.compress(b"<html>Moved</html>")}, "is not a log in the Standard Workload Format (line 1)"),
+        ({"content": gzip.compress(b"; MaxJobs: 3\n")}, "is not a log in the Standard Workload Format"),
+        ({"content": LOG[:-20]}, "is not a whole gzip file (Compressed file ended"),
+        ({"content": LOG[:5000] + b"?" + LOG[5001:]}, "is not a whole gzip file"),
     ],
 )
 def test_what_is_bad_is_one_line_and_not_kept(site, folder, changes, message):
@@ -369,7 +369,7 @@ def test_a_broken_record_is_told(site, folder):
     (folder / f"{FILE}.json").write_text("[]")
     result = run("KTH-SP2", "--base-url", site.url)
     assert result.exit_code == 2
-    assert "is no record of a download" in result.output
+    assert "is not a record of a download" in result.output
 
 
 def test_names():
