@@ -154,7 +154,7 @@ def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
             {column: _only(of_logs, logs) for column, of_logs in table.items()} for logs in (LOGS, OTHER_LOADED)
         )
         numbers = _over_windows(known, "known logs") | _over_windows(others, "other logs")
-        for column in (f"{protocol}, to {rival}" for protocol in PADDING for rival in REFERENCES):
+        for column in (f"{protocol}, to {reference}" for protocol in PADDING for reference in REFERENCES):
             means = np.array([ratios.mean() for ratios in table[column].values()])
             numbers["loaded logs", column] = over_logs(means, f"loaded logs, {column}")
         found |= {(f"{policy}, {row}", column): one for (row, column), one in numbers.items()}

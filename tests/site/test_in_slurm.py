@@ -46,8 +46,8 @@ def test_jobs_that_never_start_are_not_compared() -> None:
     rows = unknown_rows(3)
     rows["job_number"], rows["submit_s"], rows["wait_s"], rows["run_s"] = [1, 2, 3], [0, 5, 10], [0, 55, 110], 60
     rows["processors"] = rows["requested_processors"] = [1, 2, 1]
-    asks = SiteColumns(Path("log"), tuple((job, {"job": str(job), "account": "phys"}) for job in (1, 2, 3)))
-    log = SwfLog("log", rows, {}, columns=asks)
+    requests = SiteColumns(Path("log"), tuple((job, {"job": str(job), "account": "phys"}) for job in (1, 2, 3)))
+    log = SwfLog("log", rows, {}, columns=requests)
     told: list[str] = []
     found = replay(
         log, platform, n_jobs=None, n_attempts=np.ones(3), partitions=["all"], first_s=0.0, progress=told.append
