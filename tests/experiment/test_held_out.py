@@ -117,6 +117,7 @@ def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):
         assert 0 < row.tail["user_fairness"] <= 1
     stored = json.loads((tmp_path / "out" / "held_out.json").read_text())
     assert [row["candidate"] for row in stored["rows"]] == [row.candidate for row in result.rows]
+    assert {"rival", "rival_ratio", "rival_low", "rival_high"} <= stored["rows"][0].keys()
     assert stored["warnings"] == list(result.cautions)
     warned = {
         caution.text for name in ("windows", "padded") for caution in read_comparison(tmp_path / "out" / name).cautions

@@ -232,5 +232,7 @@ def _factors(tails: Sequence[Tail]) -> str:
 
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:
+    """Return a row under the keys of the file, in which a peer is called a rival."""
     data = dataclasses.asdict(row)
-    return {**without_nan(data), "tail": without_nan(data["tail"])}
+    renamed = {name.replace("peer", "rival"): value for name, value in without_nan(data).items()}
+    return {**renamed, "tail": without_nan(data["tail"])}
