@@ -183,7 +183,7 @@ def _names_of_files(folder: Path) -> set[str] | Defect:
         if stat.S_ISDIR(status.st_mode):
             continue
         if not stat.S_ISREG(status.st_mode):
-            what = "a link" if stat.S_ISLNK(status.st_mode) else "no file"
+            what = "a link" if stat.S_ISLNK(status.st_mode) else "not a file"
             return Defect("hash", name, f"is {what}, expected files only")
         if path.suffix in (".json", ".csv") and not is_plain_file(path, MAX_TABLE_BYTES):
             most = f"{MAX_TABLE_BYTES >> 20} MiB"

@@ -43,7 +43,7 @@ class JobAttention(nn.Module):
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
-        self.queries = nn.ModuleList(
+        self.asks = nn.ModuleList(
             mlp((2 * N_FEATURES, ATTENTION_WIDTH), generator, is_open=True) for _ in ("queries", "keys", "values")
         )
         # As torch.nn.MultiheadAttention has them: a layer each before the heads, one behind them.
@@ -55,7 +55,7 @@ class JobAttention(nn.Module):
 
     def forward(self, rows: Rows) -> Tensor:
         """Return ten numbers for each row of 20, shape ``(n, n_rows, 10)``, with 0 for empty rows."""
-        pairs: list[tuple[Any, Any]] = list(zip(self.queries, self.projects, strict=True))
+        pairs: list[tuple[Any, Any]] = list(zip(self.asks, self.projects, strict=True))
         parts = [through(project, rows.of(ask.through(rows, 0.0)), 0.0) for ask, project in pairs]
         mixed = attended(torch.cat(parts, -1), rows, ATTENTION_HEADS)
         return self.after.through(rows.of(through(self.merge, rows.of(mixed), 0.0)), 0.0)
