@@ -39,8 +39,8 @@ NAMES = re.compile(
     r"(^|_)(who|whom|whose|nobody|somebody|everybody|mine|ours?|theirs?|itself|rivals?"
     r"|told|tells?|lent|heard|hears?|knows?|asks?|asked|asking|says?)(_|$)|_(it|that)(_|$)|^(it|that)_"
 )
-FIELD_NAMES = {"ask", "tell", "AskEnergy", "_ask_energy"}
-"""Names with such words that others gave: ask and tell are the interface of evolution strategies."""
+FIELD_NAMES = {"ask", "tell", "AskEnergy", "_ask_energy", "asks"}
+"""Names with such words that stay: the interface of evolution strategies, and a layer in files of trained models."""
 
 HEADINGS = re.compile(r"^#+ (How|What|Who|Whether|Where|When|Which|Why|If|Do|Does|Is|Are)\b.*|^#+ .*\?$", re.MULTILINE)
 """Headings that are clauses or questions: what a page tells is a noun or an imperative."""

@@ -43,6 +43,7 @@ class JobAttention(nn.Module):
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
+        # The name stands in files of trained models.
         self.asks = nn.ModuleList(
             mlp((2 * N_FEATURES, ATTENTION_WIDTH), generator, is_open=True) for _ in ("queries", "keys", "values")
         )
