@@ -67,7 +67,7 @@ BY_HAND = "index by hand"
 """Start of evolution: the index and the gate with their weights by hand."""
 
 REFERENCES = (*OPPONENTS, BY_HAND)
-"""Rivals of evolved policies: the opponents, and the same structure untrained."""
+"""References for evolved policies: the opponents, and the same structure untrained."""
 
 FIRST_PART = "mean bounded slowdown of the best by requests, first 60 %"
 """Measure of the load of a log: the geometric mean over windows of the part that chooses the opponents."""

@@ -154,11 +154,12 @@ def _reproduce_all(
     from hdrl.experiment.reproduce.reproduce import reproduce as run
 
     folders = trace_folders(traces)
-    left_out = [one for one in experiments if missing_traces(one, folders)]
-    for one in left_out:
-        click.echo(f"{one.name}: left out, needs {_first_of(missing_traces(one, folders))}")
-    chosen = sorted((one for one in experiments if one not in left_out), key=lambda one: one.recipe.is_long)
-    failed = []
+    missing = {one.name: missing_traces(one, folders) for one in experiments}
+    left_out = {name: names for name, names in missing.items() if names}
+    for name, names in left_out.items():
+        click.echo(f"{name}: left out, needs {_first_of(names)}")
+    chosen = sorted((one for one in experiments if one.name not in left_out), key=lambda one: one.recipe.is_long)
+    n_held = 0
     for number, one in enumerate(chosen, start=1):
         if message is not None:
             message(f"{number} of {len(chosen)}: {one.name}")
@@ -166,16 +167,11 @@ def _reproduce_all(
             result = run(one, out=out / one.name, traces=traces, n_workers=n_workers, message=message)
         except HdrlError as error:
             click.echo(f"{one.name}: did not run: {error}")
-            failed.append(one.name)
             continue
-        words = _hold_words(result) if result.is_same else _differ_words(result)
-        click.echo(f"{one.name}: {words}")
-        if not result.is_same:
-            failed.append(one.name)
-    click.echo(
-        f"{len(chosen) - len(failed)} of {len(chosen)} experiments hold, {len(left_out)} left out; results in {out}"
-    )
-    if failed:
+        n_held += result.is_same
+        click.echo(f"{one.name}: {_hold_words(result) if result.is_same else _differ_words(result)}")
+    click.echo(f"{n_held} of {len(chosen)} experiments hold, {len(left_out)} left out; results in {out}")
+    if n_held < len(chosen):
         raise click.exceptions.Exit(1)
 
 

@@ -74,9 +74,8 @@ class Comparison:
     n_points: int
     n_simulated: int
     metrics: Mapping[str, MetricInfo]  # definition of every metric of the setting
-    peer_baselines: tuple[
-        PeerBaseline, ...
-    ] = ()  # further opponents of candidates that know more than the heuristics do
+    # further opponents of candidates that have more information than the heuristics
+    peer_baselines: tuple[PeerBaseline, ...] = ()
     verdict_metrics: tuple[str, ...] = ()  # the metrics with verdicts, the deciding one first
     tails: tuple[str, ...] = ()  # metrics of the tail beside it
     criteria: Criteria = CRITERIA  # criteria for equal, and for no worse

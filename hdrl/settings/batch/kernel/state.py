@@ -149,8 +149,8 @@ class BatchState(NamedTuple):
     speed_of: Annotated[Ints, shared(np.int32, "n_nodes")]
     # What is free on each node at some dates of the plan (`kernel.plan_nodes`)
     snapshot_s: Annotated[Floats, scratch(np.float64, "n_snapshots")]
-    snapshot_cores: Annotated[Ints, scratch(np.int32, "n_mark_nodes")]
-    snapshot_memory_mib: Annotated[Floats, scratch(np.float64, "n_mark_nodes")]
+    snapshot_cores: Annotated[Ints, scratch(np.int32, "n_snapshot_nodes")]
+    snapshot_memory_mib: Annotated[Floats, scratch(np.float64, "n_snapshot_nodes")]
     # Scratch: the same at one date, and at least for a time, how many cores of a job fit there, and how many it gets
     plan_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
     plan_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
@@ -253,7 +253,7 @@ def sizes_of(
         "n_planned_events": 2 * n_jobs + 3,
         "n_kinds": N_KINDS,
         "n_snapshots": N_SNAPSHOTS,
-        "n_mark_nodes": N_SNAPSHOTS * platform.n_nodes if plans_nodes else 0,
+        "n_snapshot_nodes": N_SNAPSHOTS * platform.n_nodes if plans_nodes else 0,
         "n_planned": n_positions if plans_nodes else 0,
         "n_positions": n_positions,
         "n_predicted": len(ruled["predictions"]),
