@@ -23,6 +23,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     choose_now,
     copy_free,
     fits_now,
+    has_cores,
     has_cores_when_empty,
     has_node,
     n_cores_on,
@@ -474,9 +475,12 @@ def _may_start(state, entry):
     if not may_fit or not may_run(state, job) or is_held(state, entry):
         return False
     _put_unplanned(state, entry)
-    if fits_now(state, job, partition, state.usable):
-        return True
-    return _may_take(state, entry) and find_victims(state, entry, state.usable)
+    # With MaxNodes, the choice of nodes can fail where it succeeds with fewer nodes to choose from.
+    if state.partitions[partition].max_nodes >= 0:
+        fits = has_cores(state, state.usable, state.free_nodes, state.free, state.jobs[job].n_requested)
+    else:
+        fits = fits_now(state, job, partition, state.usable)
+    return fits or (_may_take(state, entry) and find_victims(state, entry, state.usable))
 
 
 @jit
@@ -620,9 +624,12 @@ def run_cycle(state):
     _arrange(state)
     # Slurm keeps no reservation from one cycle to the next, so a new job of high priority can delay planned ones.
     _begin_map(state)
-    n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
+    n_ordered, n_preempted = s.n_queue, s.n_preempted
+    n, place, n_tested = n_ordered, np.int64(0), np.int64(0)
     while True:
         # What comes after the last job that may start needs no plan, as nothing will start there.
+        if s.n_preempted != n_preempted:  # more nodes may be free than before
+            n, n_preempted = n_ordered, s.n_preempted
         while place % TESTED_TOGETHER == 0 and n > place and not _may_start(state, state.ordered[n - 1]):
             n -= 1
         if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
