@@ -221,7 +221,7 @@ def test_comparisons_on_the_exact_engine_equal_those_of_the_kernel(tmp_path: Pat
         "platform": "gaia",
         "candidates": ["shortest-high_gflops"],
         "workloads": ["lublin_gaia_1000"],
-        "windows": {"length": 30, "count": 1},
+        "windows": {"length": 12, "count": 1},
     }
     columns = ("mean_wait_s", "max_wait_s", "makespan_s", "energy_j", "utilization", "n_finished")
     found = []
