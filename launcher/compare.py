@@ -72,7 +72,7 @@ WIDTH = 140
 @click.option(
     "--baseline", "--opponent", metavar="NAME", help="Reference of ratios; best[:FROM:TO]: best of a training part."
 )
-@click.option("--simulator", metavar="NAME", help="Simulator; slurm: a real Slurm runs the policies.")
+@click.option("--simulator", metavar="NAME", help="Simulator; exact: Batsim's own model; slurm: a real Slurm.")
 @click.option("--seeds", type=IntRange(1), help="Number of seeds for random candidates.")
 @click.option("--seed", type=IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")

@@ -1,5 +1,6 @@
 """Experiments on other simulators: the same folder, and what the simulator was given besides."""
 
+import contextlib
 import csv
 import json
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.experiment import run_experiment
+from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, read_options
 from hdrl.setting import find_setting
 
@@ -109,13 +111,20 @@ def test_runs_on_the_exact_engine_repeat_byte_by_byte(small_world: Path, tmp_pat
             assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
 
 
+WITH_LATENCY = (
+    '<platform version="4.1"><zone id="main" routing="Full"><host id="master_host" speed="1Gf">'
+    '<prop id="wattage_per_state" value="0:0"/></host><host id="a" speed="1Gf"><prop id="wattage_per_state"'
+    ' value="10:100"/></host>{more}<link id="wire" bandwidth="100MBps" latency="5ms"/><route src="master_host" dst="a">'
+    '<link_ctn id="wire"/></route></zone></platform>'
+)
+SECOND_HOST = (
+    '<host id="b" speed="1Gf"><prop id="wattage_per_state" value="10:100"/></host>',
+    '<route src="a" dst="b"><link_ctn id="wire"/></route></zone>',
+)
+
+
 def test_a_platform_of_somebody_else(small_world: Path, tmp_path: Path):
-    (tmp_path / "other.xml").write_text(
-        '<platform version="4.1"><zone id="main" routing="Full"><host id="master_host" speed="1Gf">'
-        '<prop id="wattage_per_state" value="0:0"/></host><host id="a" speed="1Gf"><prop id="wattage_per_state"'
-        ' value="10:100"/></host><link id="wire" bandwidth="100MBps" latency="5ms"/><route src="master_host" dst="a">'
-        '<link_ctn id="wire"/></route></zone></platform>'
-    )
+    (tmp_path / "other.xml").write_text(WITH_LATENCY.format(more=""))
     (tmp_path / "own.json").write_text(
         '{"nb_res": 1, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "p"}],'
         ' "profiles": {"p": {"type": "delay", "delay": 5}}}'
@@ -189,8 +198,67 @@ def test_comparisons_in_a_real_slurm_refuse_networks(environment: str):
     sweep = make_sweep({"platform": "learning", "candidates": ["sjf"], "workloads": ["learning"], "simulator": "slurm"})
     setting = find_setting("batch")
     machine = setting.inputs.machine(sweep)
-    with pytest.raises(OptionsError, match="simulator is 'slurm', where no network decides"):
+    with pytest.raises(OptionsError, match=f"simulator is 'slurm', where no model of {environment} decides"):
         setting.environments[environment].player(machine, None, {}, sweep)
+
+
+def test_comparisons_on_the_exact_engine_take_latencies_and_communication(tmp_path: Path):
+    host, route = SECOND_HOST
+    (tmp_path / "other.xml").write_text(WITH_LATENCY.format(more=host).replace("</zone>", route))
+    jobs = [{"id": n, "subtime": 0, "res": 2, "profile": "p"} for n in range(2)]
+    profile = {"type": "parallel", "cpu": [0, 0], "com": [0, 1e8, 0, 0]}
+    (tmp_path / "own.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": {"p": profile}}))
+    given = {"platform": "other.xml", "candidates": ["sjf"], "workloads": ["own.json"], "simulator": "exact"}
+    run_comparison(make_sweep(given, folder=tmp_path), out=tmp_path / "compared", n_workers=1)
+    rows = rows_of(tmp_path / "compared" / "results.csv")
+    assert [row["n_finished"] for row in rows] == ["2", "2"]
+    # Each of two jobs sends 1e8 bytes over a link of 1e8 bytes/s; its latency is 5 ms.
+    assert [float(row["makespan_s"]) for row in rows] == pytest.approx([2.01] * 2, abs=0.006)
+
+
+def test_comparisons_on_the_exact_engine_equal_those_of_the_kernel(tmp_path: Path):
+    given = {
+        "platform": "gaia",
+        "candidates": ["shortest-high_gflops"],
+        "workloads": ["lublin_gaia_1000"],
+        "windows": {"length": 12, "count": 1},
+    }
+    columns = ("mean_wait_s", "max_wait_s", "makespan_s", "energy_j", "utilization", "n_finished")
+    found = []
+    for name in ("embedded", "exact"):
+        run_comparison(make_sweep({**given, "simulator": name}), out=tmp_path / name, n_workers=1)
+        found.append([float(row[column]) for row in rows_of(tmp_path / name / "results.csv") for column in columns])
+    assert found[1] == pytest.approx(found[0], rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"candidates": ["slurm"]}, "simulator is 'exact', expected 'embedded': 'slurm' needs the simulator of sites"),
+        ({"workload": {"think_times": True}}, "expected 'embedded': workload.think_times is true"),
+    ],
+)
+def test_comparisons_on_the_exact_engine_refuse_sites(changes: dict, problem: str):
+    given = {"platform": "homogeneous:16", "candidates": ["sjf"], "workloads": ["learning"], "simulator": "exact"}
+    with pytest.raises(OptionsError, match=problem):
+        find_setting("batch").inputs.machine(make_sweep(given | changes))
+
+
+def test_comparisons_on_the_exact_engine_play_models_of_policy_pair():
+    sweep = make_sweep({"platform": "gaia", "candidates": ["sjf"], "workloads": ["lublin_gaia_1000"]})
+    sweep = sweep.model_copy(update={"simulator": "exact", "energy": True, "nb_jobs": 3})
+    setting = find_setting("batch")
+    machine = setting.inputs.machine(sweep)
+    load = setting.inputs.loads(sweep, machine)[0]
+    with contextlib.closing(
+        setting.environments["policy_pair"].player(machine, load, {"actions": ["sjf"]}, sweep)
+    ) as env:
+        env.reset(seed=0)
+        while not env.step(0)[2]:
+            pass
+        assert env.trace().info["simulator"] == "exact"
+    with pytest.raises(OptionsError, match="where no model of job_pick decides; expected 'embedded', or a model of"):
+        setting.environments["job_pick"].player(machine, load, {}, sweep)
 
 
 def folders_of(policies: dict[str, dict], tmp_path: Path, simulators: tuple[str, ...]) -> dict[tuple[str, str], Path]:

@@ -86,6 +86,11 @@ class HostedScheduler(Closing):
                 raise UnknownName("scheduler of PyBatsim", name, scheduler_names())
         elif not Path(name).is_file():
             raise ReadError(name, "no such file, expected a scheduler for PyBatsim")
+        elif not name.endswith(".py"):
+            raise ReadError(
+                name,
+                "is not a Python file, expected a scheduler for PyBatsim; hdrl-launch and hdrl compare play models",
+            )
 
     def _make(self, name: str, options: _Options) -> Any:
         from batsim.tools.launcher import instanciate_scheduler

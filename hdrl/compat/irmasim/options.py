@@ -36,6 +36,7 @@ from hdrl.base.seeding import stream
 from hdrl.options.problems import shown
 from hdrl.settings.batch.contention import MODEL_V1, MODEL_V1_1
 from hdrl.settings.batch.irmasim import CSV_SUFFIXES, OPTIONS_KEYS
+from hdrl.settings.batch.platform.reader import file_and_name
 
 READ_KEYS = (*OPTIONS_KEYS, "nbtrajectories", "trajectory_origin", "trajectory_length")
 
@@ -96,10 +97,11 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if "type" not in manager:
         manager["type"] = "Minimal"
     env, agent = _decider(manager)
+    path = named if platform is None else platform if named is None else f"{platform}#{named}"
     translated: dict[str, Any] = {
-        "platform_file_path": named if platform is None else platform if named is None else f"{platform}#{named}",
+        "platform_file_path": path,
         "workload_file_path": data["workload_file"],
-        "contention": _model(platform, named, folder),
+        "contention": _model(path, folder),
         "pybatsim": {"env": env, "agent": agent},
     }
     if agent["type"] == "LEARNING":
@@ -109,12 +111,13 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return _merged(translated, {key: value for key, value in data.items() if key not in (*READ_KEYS, *PASSED_OVER)})
 
 
-def _model(platform: object, named: object, folder: Path) -> str:
+def _model(path: object, folder: Path) -> str:
     """Return the contention of a platform; mistakes are named when the platform is read."""
+    file, name = file_and_name(folder / expanded(str(path)))
     try:
-        content = read_json(folder / expanded(platform)) if isinstance(platform, str) else {}
-        model = str(content["platform"][named].get("model_name", MODEL_V1))
-    except (HdrlError, LookupError, TypeError, AttributeError):
+        platforms = read_json(file)["platform"]
+        model = str(platforms[name or next(iter(platforms))].get("model_name", MODEL_V1))
+    except (HdrlError, LookupError, TypeError, AttributeError, StopIteration):
         return MODEL_V1
     return MODEL_V1 if model == MODEL_V1_1 else model
 

@@ -140,7 +140,9 @@ class PolicyPairSpec(_BatchEnvironment):
         """
         from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 
-        _check_simulator(options)
+        _check_simulator(options, "policy_pair", "exact")
+        if options is not None and options.simulator == "exact":
+            return self.player_outside(machine, load, arguments, options, None)
         # A model whose training did without it is measured like all others.
         asked = {"energy": True} if options is not None and options.energy else {}
         return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
@@ -274,7 +276,7 @@ class JobPickSpec(_OfMoreLogs):
         options: Options | BatchSweep | None = None,
     ) -> Any:
         """Return an environment on the policies' simulator in which a model picks among all jobs."""
-        _check_simulator(options)
+        _check_simulator(options, "job_pick")
         if machine.site is not None:
             from hdrl.settings.batch.envs.site_pick import SitePickEnv
 
@@ -352,11 +354,16 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         return run_policies(machine, loads, candidates, self.objective(arguments)[0], n_threads=n_threads)
 
 
-def _check_simulator(options: Options | BatchSweep | None) -> None:
-    """Refuse a simulator that networks cannot be played in, of which `Options.no_model` says more."""
-    if options is not None and options.simulator not in ("embedded", "site"):
+def _check_simulator(options: Options | BatchSweep | None, environment: str, *outside: str) -> None:
+    """Refuse a simulator in which no model of an environment decides, as `Options.no_model` does for runs.
+
+    ``outside``: simulators besides the compiled ones in which they decide.
+    """
+    if options is not None and options.simulator not in ("embedded", "site", *outside):
+        known = " or ".join(map(repr, ("embedded", *outside)))
         raise OptionsError(
-            f"simulator is {options.simulator!r}, where no network decides; expected 'embedded' or a model of job_index"
+            f"simulator is {options.simulator!r}, where no model of {environment} decides; expected {known}, or a "
+            "model of job_index"
         )
 
 

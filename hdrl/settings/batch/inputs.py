@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hdrl.base.errors import HdrlError, OptionsError, UnknownName, suggest
 from hdrl.base.pyfiles import CPP_SUFFIX, is_policy_file, split_policy_file
@@ -14,6 +14,7 @@ from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
+from hdrl.settings.batch.policies.choices import SITE_POLICIES
 from hdrl.settings.batch.simulators import SIMULATORS
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.fit import check_fits
@@ -32,6 +33,8 @@ def platform_of(options: Options | BatchSweep) -> Platform:
             return platform
         if platform.site is None and not _needs_site(options):
             return platform
+        if options.simulator == "exact":
+            _refuse_site(options, platform)
         _check_played_by_site(options, platform)
         return _with_rules(platform)
     rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
@@ -59,14 +62,23 @@ def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
 
 def _needs_site(sweep: BatchSweep) -> bool:
     """Tell whether a candidate or the jobs need the simulator of sites: then all are played there, so they compare."""
-    from hdrl.settings.batch.policies.choices import SITE_POLICIES
-
     return sweep.workload.think_times or any(name in SITE_POLICIES for name in _candidates(sweep))
 
 
 def _candidates(sweep: BatchSweep) -> list[str]:
     """Return the policies and files of a sweep, without the names that the user gave them."""
     return [text.rpartition("=")[2] for text in (*sweep.candidates, sweep.baseline)]
+
+
+def _refuse_site(sweep: BatchSweep, platform: Platform) -> NoReturn:
+    """Raise OptionsError: the exact engine does not know the rules of a site, nor what needs them."""
+    if platform.site is not None:
+        why = f"{platform.name!r} has the rules of a site; --set site_rules=false simulates without them"
+    elif sweep.workload.think_times:
+        why = "workload.think_times is true"
+    else:
+        why = f"{next(name for name in _candidates(sweep) if name in SITE_POLICIES)!r} needs the simulator of sites"
+    raise OptionsError(f"{sweep.where}: simulator is 'exact', expected 'embedded': {why}")
 
 
 def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
@@ -156,7 +168,7 @@ def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
     models, oversized = _models(sweep.workload), sweep.workload.oversized
     files = [sweep.file_or_name(text) for text in sweep.workloads]
     read = [read_workload(file, platform, n_jobs=sweep.nb_jobs, **models, seed=sweep.seed) for file in files]
-    for one in read:
+    for one in read if sweep.simulator != "exact" else ():
         one.check_simulated()
     return [check_fits(one, platform, oversized=oversized) for one in read]
 

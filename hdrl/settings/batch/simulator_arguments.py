@@ -24,10 +24,11 @@ def simulator_arguments(
     known: dict[str, Any] = {"simulator": run_options.simulator, "folder": folder}
     if run_options.simulator == "slurm":
         known["slurm"] = _slurm(run_options)
-    if isinstance(run_options, Options):
-        known["platform_file"] = None if platform.clusters else run_options.path_of(run_options.platform_file_path)
-        if run_options.simulator == "batsim":
-            known["batsim"] = _batsim(run_options)
+    elif not platform.clusters:
+        text = run_options.platform_file_path if isinstance(run_options, Options) else run_options.platform
+        known["platform_file"] = run_options.path_of(text)
+    if isinstance(run_options, Options) and run_options.simulator == "batsim":
+        known["batsim"] = _batsim(run_options)
     return known
 
 

@@ -45,8 +45,9 @@ class BatchSweep(Sweep):
     site_rules: bool = Field(
         default=True, description="True to apply the rules of a site in the folder of the platform."
     )
-    simulator: Literal["embedded", "slurm"] = Field(
-        default="embedded", description="The simulator: the compiled ones, or a real Slurm on this host."
+    simulator: Literal["embedded", "exact", "slurm"] = Field(
+        default="embedded",
+        description="The simulator: the compiled ones, the exact engine, or a real Slurm on this host.",
     )
     slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="Settings of a real Slurm.")
     energy: bool | None = Field(
@@ -80,7 +81,7 @@ class BatchSweep(Sweep):
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
         """Return the sweep with energy as the platform allows it, and metrics of energy only where it is known."""
         has_power = bool(getattr(machine, "has_power", False)) and getattr(machine, "site", None) is None
-        has_power = has_power and self.simulator == "embedded"
+        has_power = has_power and self.simulator != "slurm"
         found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})
         usual = [name for name in metrics if found.energy or name not in ENERGY_METRICS]
         if not found.energy:
@@ -89,7 +90,7 @@ class BatchSweep(Sweep):
                 has_rules = getattr(machine, "site", None) is not None
                 lacks = "has the rules of a site" if has_rules else "does not say what it draws"
                 why = "energy is false" if has_power else f"{self.platform} {lacks}"
-                if self.simulator != "embedded":
+                if self.simulator == "slurm":
                     why = f"simulator {self.simulator!r} measures none"
                 raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
         return super(BatchSweep, found).completed(machine, baseline=baseline, metrics=usual)

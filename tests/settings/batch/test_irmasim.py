@@ -240,6 +240,8 @@ def test_options_follow_the_model_of_the_platform(tmp_path: Path):
     (tmp_path / "p.json").write_text(json.dumps(NODES_V2))
     assert options(tmp_path, {"type": "NodeWM"}, platform_name="p").contention == "modelV2"
     assert options(tmp_path, {"type": "NodeWM"}, platform_name="q").contention == "modelV1", "told by the platform"
+    for file in ("p.json", "p.json#p"):
+        assert options(tmp_path, platform_file=file, platform_name=None).contention == "modelV2", file
 
 
 # ------------------------------------------------------------------ machines

@@ -248,6 +248,9 @@ def test_failures_are_told_in_one_line(world: World, tmp_path: Path, text: str, 
 def test_other_mistakes(world: World, tmp_path: Path):
     with pytest.raises(ReadError, match="no such file, expected a scheduler"):
         run_scheduler(tmp_path / "nowhere.py", world.platform, world.workload)
+    (tmp_path / "model.pt").write_bytes(b"PK")
+    with pytest.raises(ReadError, match=r"model.pt: is not a Python file, expected a scheduler for PyBatsim"):
+        run_scheduler(tmp_path / "model.pt", world.platform, world.workload)
     (tmp_path / "empty.py").write_text("")
     with pytest.raises(BatsimError, match=r"'empty' failed: Module .* contains no scheduler named Empty"):
         run_scheduler(tmp_path / "empty.py", world.platform, world.workload)
