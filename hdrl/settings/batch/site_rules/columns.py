@@ -257,7 +257,7 @@ class _Filling:
         self._jobs = jobs
         self._rules = rules
         numbers = fields.numbers.tolist()
-        self._positions = dict(zip(numbers, range(len(numbers)), strict=True))
+        self._positions: dict[float, int] = dict(zip(numbers, range(len(numbers)), strict=True))
         self._repeated: set[float] = set()
         if len(self._positions) < len(numbers):
             self._repeated.update(number for number, count in Counter(numbers).items() if count > 1)

@@ -313,7 +313,8 @@ def _lines_of(rows: NDArray[np.void]) -> Iterable[str]:
 def _printable(column: FloatArray) -> list[int] | list[str]:
     """Return numbers such that ``str`` shows whole ones as such."""
     if np.all((np.trunc(column) == column) & (np.abs(column) < 2.0**62)):
-        return column.astype(np.int64).tolist()
+        whole: list[int] = column.astype(np.int64).tolist()
+        return whole
     values, place = np.unique(column, return_inverse=True)
     texts = [str(int(value)) if value.is_integer() else repr(value) for value in values.tolist()]
     return list(map(texts.__getitem__, place.tolist()))
