@@ -28,9 +28,9 @@ from hdrl.deploy.promise import promise_of
 from hdrl.deploy.simulated import BOUND_S, INTERVAL_S
 from hdrl.deploy.slurm import total_weight
 from hdrl.experiment.compare.comparison import CompareProgress
-from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.machine import platform_of
-from hdrl.site.folder import LOG, NAMES, SITE
+from hdrl.site.folder import LOG, NAMES, conf_of
 from hdrl.site.log import UNLIMITED_S
 from hdrl.site.machine import n_cores
 from hdrl.version import VERSION
@@ -90,7 +90,7 @@ def export(
     if not out.parent.is_dir():
         raise OutputError(f"{out}: its folder {out.parent} does not exist")
     deployed = deployed_policy(policy)
-    conf = read_conf(site / SITE)
+    conf = conf_of(site)
     check_weights(total_weight(conf.scheduler))
     platform = build_platform(platform_of(conf), name=conf.name or "site")
     log = read_swf(site / LOG)

@@ -1,4 +1,11 @@
-"""Names of the files in the folder of a site."""
+"""The folder of a site: names of its files, and its description."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hdrl.base.errors import ReadError
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 
 PLATFORM, LOG, SITE, NAMES, OPTIONS = "platform.json", "jobs.swf", "site.json", "names.json", "options.json"
 REPORT, TEXT, PAGE = "import.json", "import.txt", "import.html"
@@ -8,3 +15,17 @@ COLUMNS = "jobs.site.csv"
 
 WAITS = "waits.npz"
 """Cache of `hdrl wait`: the last jobs, and the intervals that their waits set."""
+
+
+def conf_of(folder: Path) -> SiteConf:
+    """Read the description of an imported site.
+
+    Raises
+    ------
+    ReadError
+        If the folder has none, or it makes no sense.
+    """
+    path = folder / SITE
+    if not path.is_file():
+        raise ReadError(path, "no such file, expected the folder of a site that 'hdrl site import' made")
+    return read_conf(path)

@@ -105,7 +105,7 @@ class _RequestBuilder:
         self._gpus = [_most_gpus(conf, name) for name in dump.names["partition"].texts()] if self._has_gpus else []
         self._left_out: Counter[str] = Counter()
         self._tasks: dict[int, list[tuple[int, str]]] = {}
-        self._het = _first_components(jobs.records)
+        self._het = _first_components(jobs.records).tolist()
 
     def build(self, *, by_dependencies: bool) -> LogRequests:
         """Return the cells of all jobs."""
@@ -115,7 +115,7 @@ class _RequestBuilder:
             chosen |= records["account"] >= 0
         if self._has_gpus:
             chosen |= records["gpus"] > 0
-        chosen |= self._het >= 0
+        chosen |= np.array(self._het) >= 0
         if by_dependencies:
             chosen |= (records["task"] >= 0) | (records["after"] >= 0)
             self._note_tasks()

@@ -38,10 +38,12 @@ def peak_cores(start_s: NDArray[np.float64], run_s: NDArray[np.float64], cores: 
     """
     if len(start_s) == 0:
         return 0
-    dates = np.concatenate([start_s, start_s + run_s])
-    changes = np.concatenate([cores, -cores])
-    order = np.lexsort((changes, dates))  # what ends frees its cores before what starts takes them
-    return int(np.max(np.cumsum(changes[order])))
+    end_s = start_s + run_s
+    starts, ends = np.argsort(start_s, kind="stable"), np.argsort(end_s, kind="stable")
+    freed = np.append(0, np.cumsum(cores[ends]))
+    # What ends at the date of a start frees its cores first.
+    n_ended = np.searchsorted(end_s[ends], start_s[starts], side="right")
+    return int(np.max(np.cumsum(cores[starts]) - freed[n_ended]))
 
 
 def completed(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:

@@ -12,6 +12,7 @@ import numpy as np
 from hdrl.base.files import without_nan
 from hdrl.metrics.orders import Distance
 from hdrl.site.found import SiteImport
+from hdrl.site.joining import SHORTEST_S
 from hdrl.site.machine import n_cores, peak_cores
 from hdrl.site.records import AttemptState
 from hdrl.site.replay import Replays, SiteReplay
@@ -133,8 +134,10 @@ def _replays(replays: Replays) -> dict[str, Any]:
 
 
 def _is_far(one: SiteReplay) -> bool:
-    ratio = one.whole.wait_ratio
-    return one.week_share > FAR_SHARE or not 1 / FAR_RATIO <= ratio <= FAR_RATIO
+    whole = one.whole
+    if math.isnan(whole.wait_ratio):  # no job waited at the site, in seconds
+        return one.week_share > FAR_SHARE or whole.mean_wait_s >= SHORTEST_S
+    return one.week_share > FAR_SHARE or not 1 / FAR_RATIO <= whole.wait_ratio <= FAR_RATIO
 
 
 def _verdict(replays: Replays) -> tuple[str, str]:
@@ -146,10 +149,12 @@ def _verdict(replays: Replays) -> tuple[str, str]:
         why = "nothing was replayed" if not replays.n_replayed else "too few jobs can be compared"
         return f"How far a replay is from what happened is unknown: {why}.", "Claim nothing on it yet."
     whole = nearest.whole
-    ratio = "" if math.isnan(whole.wait_ratio) else f"; its mean wait is {whole.wait_ratio:.2f} times the site's"
+    ratio = f"its mean wait is {whole.wait_ratio:.2f} times the site's"
+    if math.isnan(whole.wait_ratio):
+        ratio = f"its mean wait is {whole.mean_wait_s:.0f} s, and no job waited at the site"
     verdict = (
         f"A replay under {nearest.policy} starts {nearest.week_share:.1%} of the pairs of jobs of one week in another "
-        f"order than the site did ({whole.discordant_share:.2%} of all pairs){ratio}."
+        f"order than the site did ({whole.discordant_share:.2%} of all pairs); {ratio}."
     )
     certainty = f"{names} stand for the site's own policy; {whole.n_jobs:,} jobs are compared."
     if _is_far(nearest):

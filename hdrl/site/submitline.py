@@ -69,10 +69,13 @@ def options_of(line: str) -> str:
 
 @functools.lru_cache(maxsize=2**18)
 def _options_before(line: str) -> str:
-    if _ASKS.search(line) is None:
+    asked = _ASKS.findall(line)
+    found = _BEGIN.match(line) if asked else None
+    if found is None:
         return ""
-    found = _BEGIN.match(line)
-    return "" if found is None else " ".join(["sbatch", *_ASKS.findall(found[0])])
+    if found.end() < len(line):  # some of it may stand behind the script
+        asked = _ASKS.findall(found[0])
+    return " ".join(["sbatch", *asked])
 
 
 def program_of(line: str) -> str:

@@ -19,7 +19,7 @@ from hdrl.base.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.base.files import atomic_write_bytes
 from hdrl.base.hashing import sha256_of, sha256_of_file
 from hdrl.batch import Platform, SwfLog, fits, read_swf, unknown_rows, workload_from_swf
-from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.waits import (
     LEAST_PAIRS,
     LEVEL,
@@ -37,7 +37,7 @@ from hdrl.settings.batch.waits import (
     waits_of,
 )
 from hdrl.settings.batch.workload.swf_jobs import with_whole_het_jobs
-from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, SITE, WAITS
+from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, WAITS, conf_of
 from hdrl.site.joining import every_job, join_components
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import keeps_rules, machine_of, n_cores
@@ -126,7 +126,7 @@ def predict_waits(
         If the site or the dump cannot be read, or there is no such policy or predictor.
     """
     choices = choices or WaitChoices()
-    conf = read_conf(folder / SITE)
+    conf = conf_of(folder)
     has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)
     platform = machine_of(conf, conf.name or "site", has_rules=has_rules)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)

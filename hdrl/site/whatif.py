@@ -20,10 +20,10 @@ from hdrl.experiment import Model
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
-from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
 from hdrl.settings.batch.site_rules.metrics import length_and_size_classes
-from hdrl.site.folder import LOG, PLATFORM, SITE
+from hdrl.site.folder import LOG, PLATFORM, conf_of
 from hdrl.site.machine import keeps_rules, machine_of, n_cores, scaled
 
 FloatArray = NDArray[np.float64]
@@ -96,7 +96,7 @@ def what_if(
     HdrlError
         If the site cannot be read, or a policy is unknown.
     """
-    conf = read_conf(folder / SITE)
+    conf = conf_of(folder)
     machines = _machines(conf, question.sizes)
     pairs = [(size, policy) for size in machines for policy in question.policies]
     if len(pairs) * question.n_windows > MOST_SIMULATIONS:

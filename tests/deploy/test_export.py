@@ -154,7 +154,7 @@ def test_a_model_that_evolved_is_an_index(sites: Path, tmp_path: Path):
         (("sjf", "--place", "here"), "--place is 'here', expected an absolute path"),
         (("sjf", "-o", "nowhere/deploy"), "does not exist"),
         (("sjf", "-o", "there"), "there: exists already"),
-        (("sjf", "--site", "there"), "site.json: no such file"),
+        (("sjf", "--site", "there"), "site.json: no such file, expected the folder of a site that 'hdrl site"),
     ],
 )
 def test_what_is_refused(

@@ -89,6 +89,20 @@ def test_a_replay_is_as_far_as_it_is_by_hand(tmp_path: Path):
     assert "do not believe simulations of this site yet" in read_report(tmp_path / "other" / "import.json")["certainty"]
 
 
+def test_a_site_without_waits_is_near_a_replay_without_waits(tmp_path: Path):
+    dump, conf = write(tmp_path, row(1, 0, 20) + row(2, 0, 30))
+    import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
+    report = read_report(tmp_path / "site" / "import.json")
+    assert report["verdict"].endswith("; its mean wait is 0 s, and no job waited at the site.")
+    assert "far" not in report["certainty"]
+    # The site started both at once on more cores than this machine has, so that one waits here.
+    dump, conf = write(tmp_path, "".join(row(job, 0, 20, cores=16, partition="any") for job in (1, 2)))
+    import_site([dump], tmp_path / "other", ImportChoices(confs=(conf,)))
+    report = read_report(tmp_path / "other" / "import.json")
+    assert report["verdict"].endswith("s, and no job waited at the site.")
+    assert "That is far" in report["certainty"]
+
+
 def test_commands_take_the_folder_as_it_is(tmp_path: Path):
     dump, conf = write(tmp_path, THREE)
     done = call("site", "import", dump, "--conf", conf, "-o", tmp_path / "site")

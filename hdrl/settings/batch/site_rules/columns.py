@@ -6,6 +6,7 @@ only the columns that some job needs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -255,11 +256,11 @@ class _Filling:
     def __init__(self, fields: LogFields, rules: SiteRules, jobs: NDArray[np.void]) -> None:
         self._jobs = jobs
         self._rules = rules
-        self._positions: dict[float, int] = {}
+        numbers = fields.numbers.tolist()
+        self._positions: dict[float, int] = dict(zip(numbers, range(len(numbers)), strict=True))
         self._repeated: set[float] = set()
-        for place, number in enumerate(fields.numbers.tolist()):
-            if self._positions.setdefault(number, place) != place:
-                self._repeated.add(number)
+        if len(self._positions) < len(numbers):
+            self._repeated.update(number for number, count in Counter(numbers).items() if count > 1)
         self._parsers: dict[str, Callable[[str], float | int]] = {
             "partitions": lambda text: _bits(text, rules.partition_names, "partition"),
             "features": lambda text: _bits(text, rules.feature_names, "feature"),
@@ -281,9 +282,10 @@ class _Filling:
                 for cell in cells.items():
                     name, text = cell
                     if name in fields:
-                        if cell not in parsed:
-                            parsed[cell] = self._parsers[name](text)
-                        fields[name][place] = parsed[cell]
+                        value = parsed.get(cell)
+                        if value is None:
+                            value = parsed[cell] = self._parsers[name](text)
+                        fields[name][place] = value
                 if "dependencies" in cells:
                     found = list(self._dependencies(cells["dependencies"]))
                     if "think_s" in cells:
@@ -294,7 +296,7 @@ class _Filling:
         return dependencies
 
     def _place(self, text: str) -> int:
-        number = float(_whole(text))
+        number = float(text) if text.isascii() and text.isdecimal() else float(_whole(text))
         if number not in self._positions:
             raise ValueError(f"names job {text}, which the log does not have")
         if number in self._repeated:

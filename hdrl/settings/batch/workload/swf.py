@@ -295,20 +295,26 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
             for line in value.split("\n"):
                 out.write(f"; {key}: {line}\n")
         for first in range(0, log.n_rows, _ROWS_AT_ONCE):
-            rows = log.rows[first : first + _ROWS_AT_ONCE]
-            columns = (_texts(rows[name]) for name in SWF_FIELDS)
-            out.writelines(f"{' '.join(words)}\n" for words in zip(*columns, strict=True))
+            out.writelines(_lines_of(log.rows[first : first + _ROWS_AT_ONCE]))
 
 
-def _texts(column: FloatArray) -> Iterable[str]:
-    if np.all(column == column[0]):
-        return itertools.repeat(next(iter(_texts_of(column[:1]))), len(column))
-    return _texts_of(column)
+def _lines_of(rows: NDArray[np.void]) -> Iterable[str]:
+    """Return the lines of jobs; one format fills them all, with what all of them share in it."""
+    words, columns = [], []
+    for name in SWF_FIELDS:
+        values = _printable(rows[name])
+        is_shared = bool(np.all(rows[name] == rows[name][0]))
+        words.append(str(values[0]) if is_shared else "%s")
+        columns += [] if is_shared else [values]
+    line = f"{' '.join(words)}\n"
+    return map(line.__mod__, zip(*columns, strict=True)) if columns else itertools.repeat(line, len(rows))
 
 
-def _texts_of(column: FloatArray) -> Iterable[str]:
+def _printable(column: FloatArray) -> list[int] | list[str]:
+    """Return numbers such that ``str`` shows whole ones as such."""
     if np.all((np.trunc(column) == column) & (np.abs(column) < 2.0**62)):
-        return map(str, column.astype(np.int64).tolist())
+        whole: list[int] = column.astype(np.int64).tolist()
+        return whole
     values, place = np.unique(column, return_inverse=True)
     texts = [str(int(value)) if value.is_integer() else repr(value) for value in values.tolist()]
-    return map(texts.__getitem__, place.tolist())
+    return list(map(texts.__getitem__, place.tolist()))
