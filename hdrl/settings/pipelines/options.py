@@ -47,7 +47,7 @@ class ContextOptions(Block):
 
 
 class ModelOptions(Block):
-    """Options for generated pipelines, see `hdrl.settings.pipelines.loads.generate.Model`."""
+    """Options for generated pipelines, see `hdrl.settings.pipelines.loads.generate.PipelineModel`."""
 
     n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="Number of pipelines.")
     utilization: Utilization = Field(

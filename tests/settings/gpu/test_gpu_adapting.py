@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
 from hdrl.settings.gpu.envs.making import gpu_cluster_vector
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.loads.values import JobValues, read_values
@@ -25,7 +25,7 @@ from hdrl.settings.gpu.simulation.events import simulate
 from hdrl.settings.gpu.simulation.rounds import simulate_rounds
 from hdrl.trace.model import OutcomeTrace, TaskState
 
-ONE_GPU = Cluster("one", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+ONE_GPU = GpuCluster("one", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
 
 DEEPEN, NOTHING = 0, 1
 
