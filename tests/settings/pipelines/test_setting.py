@@ -384,11 +384,11 @@ def test_it_runs_from_an_options_file_to_a_folder(tmp_path: Path):
     from hdrl.launcher.main import cli
 
     (tmp_path / "mine.py").write_text(
-        "from hdrl.settings.pipelines.simulation.view import Start\n"
+        "from hdrl.pipelines import KernelStart\n"
         "def policy(view):\n"
         "    ready = view.ready[0]\n"
         "    unit = min(view.units, key=lambda one: (one.backlog_us, one.number))\n"
-        "    return Start(ready, ready.choices[-1], unit.number)\n"
+        "    return KernelStart(ready, ready.choices[-1], unit.number)\n"
     )
     sweep = {
         "setting": "pipelines",

@@ -303,7 +303,7 @@ WITHOUT_COMPILER = """
 import hashlib
 from dataclasses import fields
 import numpy as np
-from hdrl.settings.batch.simulation import Trace
+from hdrl.settings.batch.simulation import BatchTrace
 from hdrl.testing import check_worlds, run_policy
 {digest}
 for policy in {policies!r}:
