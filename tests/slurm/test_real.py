@@ -295,8 +295,8 @@ import sys, tempfile
 tempfile.tempdir = sys.argv[1]
 from hdrl.batch import read_platform, simulate
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.testing import Job, small_workload
-workload = small_workload(Job(0.0, 2, gflop=36000.0))
+from hdrl.testing import JobSpec, small_workload
+workload = small_workload(JobSpec(0.0, 2, gflop=36000.0))
 simulate(read_platform("homogeneous:4"), workload, "slurm", simulator="slurm", slurm=SlurmSettings(speed=100.0))
 """
 
