@@ -299,7 +299,7 @@ class ExactSimulator(ProtocolSimulator):
     def _finish(self, reply: str) -> BatchTrace:
         result = self._engine.next(reply)
         if isinstance(result, str):
-            raise BatsimError("the exact engine said something after SIMULATION_ENDS")
+            raise BatsimError("the exact engine sent a message after SIMULATION_ENDS")
         result.outputs.write(str(self._prefix), result.schedule)
         wall_clock = take_out_wall_clock(self._prefix.with_name(f"{PREFIX}_schedule.csv"))
         return trace_of(self._log(result), self._system, self._info(wall_clock))

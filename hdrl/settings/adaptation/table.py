@@ -217,7 +217,7 @@ def _model(data: Mapping[str, Any], path: Path) -> DnnModel:
     if _are_texts(layers):
         return model_of(name, layers, f"{path}: layers")
     if not isinstance(layers, list) or not all(map(_are_texts, layers)):
-        raise ReadError(path, "layers is not a list of texts, and none of lists of texts, one for each block")
+        raise ReadError(path, "layers is neither a list of texts nor a list of such lists, one for each block")
     return model_of_blocks(name, layers, f"{path}: layers")
 
 

@@ -188,7 +188,7 @@ def broken(change: str) -> dict[str, Any]:
         ("device", "device is '', expected the name of the device that ran the jobs"),
         ("accuracy", "rows[3].accuracy is 7, expected a number from 0 to 1"),
         ("curves", "has rungs, but rows without curves"),
-        ("blocks", "layers is not a list of texts, and none of lists of texts, one for each block"),
+        ("blocks", "layers is neither a list of texts nor a list of such lists, one for each block"),
         ("model", "no model 'convnet5' is known; did you mean"),
         ("layer", "no layer 'konv'; did you mean 'conv'?"),
         ("budget", "has no budget"),

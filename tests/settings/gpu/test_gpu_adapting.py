@@ -160,7 +160,7 @@ def test_what_does_not_go_together_is_one_line(load: GpuLoad) -> None:
         (OptionsError, "checkpoint_s", lambda: outcomes(load, "fifo", checkpoint_s=1.0)),
         (OptionsError, "2 decisions among 2 actions", lambda: outcomes(load, "fifo+fixed-012")),
         (OptionsError, "2 decisions among 2 actions", lambda: outcomes(load, "fifo+fixed-02")),
-        (OptionsError, "says its advisor twice", lambda: read_policy("fifo+exact+never")),
+        (OptionsError, "names its advisor twice", lambda: read_policy("fifo+exact+never")),
         (UnknownName, "did you mean 'promise'", lambda: read_policy("fifo+promised")),
         (WorkloadError, "rounds do not support jobs that adapt", lambda: simulate_rounds(ONE_GPU, load, "gavel-las")),
         (WorkloadError, "no agent learns", lambda: gpu_cluster_vector(1, machine=ONE_GPU, load=load)),

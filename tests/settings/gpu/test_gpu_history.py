@@ -213,7 +213,7 @@ def test_names_of_policies() -> None:
     assert read_policy("sjf+fgd+history").name == "sjf+history+fgd"
     assert not read_policy("srsf+history").needs_durations
     assert read_policy("srsf").needs_durations
-    with pytest.raises(OptionsError, match="fifo has no use for predictions from history, expected sjf, srtf"):
+    with pytest.raises(OptionsError, match="fifo does not use predictions from history, expected sjf, srtf"):
         read_policy("fifo+history")
 
 

@@ -180,10 +180,10 @@ def test_wrong_decisions_are_refused():
         return policy
 
     for kind, message in {
-        "text": "the policy returned 'cpu', expected a Start or None",
+        "text": "the policy returned 'cpu', expected a KernelStart or None",
         "unit": "'a' cannot run on unit 1 there",
         "far": "'a' cannot run on unit 7 there",
-        "choice": "what the policy starts is not among what is ready",
+        "choice": "the policy starts a kernel or group that is not ready",
     }.items():
         with pytest.raises(DecisionError, match=f"at 0 us: .*{message}"):
             simulate_python(BOTH, load, wrong(kind))
@@ -288,7 +288,7 @@ def test_keys_of_sets_that_would_be_ignored_are_refused():
     ):
         with pytest.raises(ValueError, match=rf"load\.{key} is for .*{message}"):
             PipelineSweep(**given, loads=[0.8], windows={"length": 10}, load={key: value})
-    with pytest.raises(ValueError, match=r"takes the place of load\.model\.utilization: one of them"):
+    with pytest.raises(ValueError, match=r"replaces load\.model\.utilization: give one of them"):
         options(load={"utilizations": [0.8], "model": {"utilization": 0.7}})
     with pytest.raises(ValueError, match=r"load\.utilizations holds 0\.8 more than once"):
         options(load={"utilizations": [0.8, 0.8]})
@@ -324,7 +324,7 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert ordered.origin["periods_ms"] != shuffled.origin["periods_ms"]
     assert sorted(ordered.origin["periods_ms"]) == sorted(shuffled.origin["periods_ms"])
     for more in ({"configuration": 1}, {"tour": "ordered"}):
-        with pytest.raises(ValueError, match=r"one of them, without the others"):
+        with pytest.raises(ValueError, match=r"exclude each other: give one"):
             load(contexts=contexts, **more)
     generated = SETTING.inputs.load(options(load={"model": {"utilization": 0.7, "shape": "mixed"}, "seed": 3}), BOTH)
     assert generated.offered(BOTH) == pytest.approx(0.7, abs=1e-3)

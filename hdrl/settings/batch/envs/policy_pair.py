@@ -262,7 +262,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     def _check_same_action(self, chosen: BoolArray) -> None:
         stopped = episodes.first_stopped_row(self._rows.borrowed[LEADER].arrays, chosen)
         if stopped is not None:
-            raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
+            raise SimulationError(f"row {stopped}: deadlock: jobs are waiting and none can start")
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():

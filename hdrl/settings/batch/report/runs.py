@@ -214,7 +214,7 @@ def as_runs(runs: object) -> list[RunData]:
         elif isinstance(one, BatchTrace):
             result.append(run_of_trace(one))
         else:
-            raise TypeError(f"{type(one).__name__} is not a run, expected a folder, a Trace or a RunData")
+            raise TypeError(f"{type(one).__name__} is not a run, expected a folder, a BatchTrace or a RunData")
     return result
 
 

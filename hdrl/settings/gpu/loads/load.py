@@ -109,7 +109,7 @@ class GpuLoad:
         is_wrong |= (jobs["gpu_milli"] < WHOLE_GPU) & (jobs["n_gpus"] > 1)
         if np.any(is_wrong):
             place = int(np.argmax(is_wrong))
-            raise WorkloadError(f"{self.name}: job {place} makes no sense: {_shown(jobs[place])}")
+            raise WorkloadError(f"{self.name}: job {place} has impossible values: {_shown(jobs[place])}")
 
     @property
     def n_items(self) -> int:

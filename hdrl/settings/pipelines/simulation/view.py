@@ -168,10 +168,10 @@ def _checked(decision: object, view: DispatchView, state: PipelinesState) -> tup
     if decision is None:
         return -1, -1, -1
     if not isinstance(decision, KernelStart):
-        raise DecisionError(f"{where}: the policy returned {decision!r}, expected a Start or None")
+        raise DecisionError(f"{where}: the policy returned {decision!r}, expected a KernelStart or None")
     ready = decision.ready
     if ready not in view.ready or decision.choice not in ready.choices:
-        raise DecisionError(f"{where}: what the policy starts is not among what is ready")
+        raise DecisionError(f"{where}: the policy starts a kernel or group that is not ready")
     if view.time_us(ready, decision.choice, decision.unit) is None:
         raise DecisionError(f"{where}: {ready.pipeline.name!r} cannot run on unit {decision.unit} there")
     options = ready.pipeline.choices[ready.kernel]
