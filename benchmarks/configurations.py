@@ -22,10 +22,10 @@ def configurations(n: int) -> list[Any]:
     """Return n configurations of five generated pipelines with two periods each, as loads."""
     from hdrl.base.seeding import stream
     from hdrl.settings.pipelines.inputs import load_of
-    from hdrl.settings.pipelines.loads.generate import Model, generate
+    from hdrl.settings.pipelines.loads.generate import PipelineModel, generate
     from hdrl.settings.pipelines.loads.releases import Context
 
-    model = Model(n_pipelines=5, utilization=0.6, periods_ms=(60.0, 80.0, 100.0))
+    model = PipelineModel(n_pipelines=5, utilization=0.6, periods_ms=(60.0, 80.0, 100.0))
     found = generate(model, stream(1, "benchmark"))
     choices = [(one, 3 * one // 2) for (one,) in found.periods_us]
     periods = itertools.islice(itertools.product(*choices), n)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from common.report import Report, arguments, finish
 
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType, read_cluster
 from hdrl.settings.gpu.cluster.throughputs import read_throughputs
 from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
 from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
@@ -51,7 +51,7 @@ def pods_per_s(placement: str) -> float:
     nodes = np.zeros(N_NODES, dtype=NODE_DTYPE)
     nodes["n_gpus"] = draw.choice([2, 4, 8], N_NODES)
     nodes["cpu_milli"], nodes["memory_mib"] = 96_000, 786_432
-    cluster = Cluster("openb's size", (GpuType("gpu"),), nodes)
+    cluster = GpuCluster("openb's size", (GpuType("gpu"),), nodes)
     jobs = new_jobs(N_PODS)
     jobs["work"], jobs["n_gpus"] = 1.0, draw.choice([1, 1, 1, 1, 2, 4, 8], N_PODS)
     jobs["gpu_milli"] = np.where(jobs["n_gpus"] == 1, draw.choice([200, 500, 1000], N_PODS), 1000)

@@ -23,7 +23,7 @@ from hdrl.settings.adaptation.load import Jobs, jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.models import describe
 from hdrl.settings.adaptation.policies import BANDITS, LINEAR_DECAY, make_advisor
-from hdrl.settings.adaptation.simulation import Job
+from hdrl.settings.adaptation.simulation import AdaptingJob
 from hdrl.settings.adaptation.table import Table
 
 WITHOUT = "-without-"
@@ -173,7 +173,7 @@ def _bandit(tables: Sequence[Table], name: str, n_seeds: int) -> dict[int, _Judg
             bandit = make_advisor(name, stream(seed, f"{name} on {table.name}"))
             chosen = np.zeros((load.n_items, table.n_sequences))
             for number in range(load.n_items):
-                job = Job(table, int(load.draw[number]), 0)
+                job = AdaptingJob(table, int(load.draw[number]), 0)
                 sequence = int(bandit.choose(job))
                 bandit.observe(job, sequence, float(table.validation[sequence, job.draw]))
                 chosen[number, sequence] = 1.0

@@ -18,7 +18,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.policies.choices import EASY_ORDERS
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
 
@@ -32,7 +32,7 @@ def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
     return platform, [log.window(start, RLSCHEDULER_N_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
 
 
-def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
+def _mean_bounded_slowdown(played: Iterable[BatchTrace]) -> float:
     """Return the mean over simulations of their mean bounded slowdown."""
     return float(np.mean([compute_metrics(trace)["mean_bounded_slowdown"] for trace in played]))
 

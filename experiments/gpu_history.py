@@ -18,7 +18,7 @@ from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, without_models
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad, without_unrunnable
 from hdrl.settings.gpu.loads.readers import read_trace
 from hdrl.settings.gpu.loads.synthetic import Poisson, poisson_load
@@ -87,7 +87,7 @@ def gpu_history(traces: Mapping[str, Path]) -> dict[Place, Finding]:
     return found
 
 
-def windows_of(load: GpuLoad, cluster: Cluster, shares: tuple[float, float], n_windows: int) -> list[GpuLoad]:
+def windows_of(load: GpuLoad, cluster: GpuCluster, shares: tuple[float, float], n_windows: int) -> list[GpuLoad]:
     """Return windows spread evenly over a part of a load, each at all offered loads before the next one.
 
     Parameters
@@ -101,13 +101,13 @@ def windows_of(load: GpuLoad, cluster: Cluster, shares: tuple[float, float], n_w
     return [one.window(first, N_JOBS) for first in firsts for one in stretched]
 
 
-def synthetic_windows(cluster: Cluster) -> list[GpuLoad]:
+def synthetic_windows(cluster: GpuCluster) -> list[GpuLoad]:
     """Return a window of each synthetic load, at all offered loads before the next one."""
     loads = [poisson_load(REPEATED, N_WARM + N_JOBS, seed) for seed in range(N_LOADS)]
     return [one.scaled(cluster, offered).window(N_WARM, N_JOBS) for one in loads for offered in OFFERED]
 
 
-def log_metrics(cluster: Cluster, windows: Sequence[GpuLoad], name: str, candidates: Floats | None = None) -> Floats:
+def log_metrics(cluster: GpuCluster, windows: Sequence[GpuLoad], name: str, candidates: Floats | None = None) -> Floats:
     """Return the logarithm of each of `METRICS`, shape ``(n_metrics, n_candidates, n_windows, n_offered)``.
 
     Parameters

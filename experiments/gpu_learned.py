@@ -18,7 +18,7 @@ from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.experiments.gpu import SEED_END_S, SEED_LOADS, SEED_TRACES
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskState
@@ -58,7 +58,7 @@ class DecideOnChange(gym.Wrapper[Any, Any, Any, Any]):
                 self._batch.skip(0)
 
 
-def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: float) -> tuple[int, float, float]:
+def play_model(model: Playable, cluster: GpuCluster, load: GpuLoad, *, until_s: float) -> tuple[int, float, float]:
     """Return the number of jobs that a model finishes, and the mean completion times of these and of all that arrived.
 
     Parameters
@@ -113,7 +113,7 @@ def _over_trainings(values: Sequence[float]) -> Finding:
     return Finding(float(np.mean(values)), trainings=tuple(values))
 
 
-def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> dict[Place, Finding]:
+def _at_load(cluster: GpuCluster, offered: float, models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return mean completion times of all jobs, done or not, at an offered load, with intervals.
 
     Those of agents are ratios to each baseline, too.

@@ -24,7 +24,7 @@ from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.inputs import generated_loads
 from hdrl.settings.pipelines.kernel import index
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.named_policies import PipelinePolicies
@@ -87,7 +87,7 @@ class PipelinesWorld:
 
     def loads(self, seeds: range) -> list[PipelineLoad]:
         """Return the sets of some seeds, each at all utilisations before the next one comes."""
-        model = Model(**{"shape": "mixed", **self.model}, n_units=self.units.n_units)
+        model = PipelineModel(**{"shape": "mixed", **self.model}, n_units=self.units.n_units)
         found = generated_loads(
             model,
             seed=seeds[0],

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.settings.batch.platform import Platform, build_platform, read_platform
     from hdrl.settings.batch.policies import policy_names, simulate
-    from hdrl.settings.batch.simulation import EmbeddedSimulator, Trace, View
+    from hdrl.settings.batch.simulation import BatchTrace, EmbeddedSimulator, View
     from hdrl.settings.batch.workload import Workload, check_fits, read_workload
 
 _MODULES = {
     "hdrl.settings.batch.metrics": ("compute_metrics",),
     "hdrl.settings.batch.platform": ("Platform", "build_platform", "read_platform"),
     "hdrl.settings.batch.policies": ("policy_names", "simulate"),
-    "hdrl.settings.batch.simulation": ("EmbeddedSimulator", "Trace", "View"),
+    "hdrl.settings.batch.simulation": ("EmbeddedSimulator", "BatchTrace", "View"),
     "hdrl.settings.batch.workload": ("Workload", "check_fits", "read_workload"),
 }
 
 __all__ = [
     "EmbeddedSimulator",
     "Platform",
-    "Trace",
+    "BatchTrace",
     "View",
     "Workload",
     "__version__",

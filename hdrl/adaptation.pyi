@@ -5,22 +5,22 @@ from hdrl.settings.adaptation.load import Jobs, jobs_of, poisson_jobs
 from hdrl.settings.adaptation.machine import Device, read_device
 from hdrl.settings.adaptation.metrics import compute_metrics
 from hdrl.settings.adaptation.models import (
+    DnnModel,
     Layer,
-    Model,
     find_model,
     model_of,
 )
 from hdrl.settings.adaptation.policies import make_advisor, read_policy
-from hdrl.settings.adaptation.simulation import Advisor, Job, simulate
+from hdrl.settings.adaptation.simulation import AdaptingJob, Advisor, simulate
 from hdrl.settings.adaptation.table import Table, read_table
 
 __all__ = [
     "Advisor",
     "Device",
-    "Job",
+    "AdaptingJob",
     "Jobs",
     "Layer",
-    "Model",
+    "DnnModel",
     "Table",
     "compute_metrics",
     "find_model",

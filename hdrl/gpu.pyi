@@ -3,7 +3,7 @@
 from hdrl.settings.gpu.bounds import jct_bound_s
 from hdrl.settings.gpu.cluster.machine import (
     NODE_DTYPE,
-    Cluster,
+    GpuCluster,
     GpuType,
     read_cluster,
     shipped_clusters,
@@ -26,7 +26,7 @@ from hdrl.settings.gpu.simulation.fragmentation import arrivals, fill
 from hdrl.settings.gpu.simulation.rounds import simulate_rounds
 
 __all__ = [
-    "Cluster",
+    "GpuCluster",
     "GpuLoad",
     "GpuType",
     "JOB_DTYPE",

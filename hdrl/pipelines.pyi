@@ -7,7 +7,7 @@ from hdrl.settings.pipelines.analysis.guarantees import (
     unavoidable_misses,
 )
 from hdrl.settings.pipelines.analysis.mapping import Mapping, best_mapping
-from hdrl.settings.pipelines.loads.generate import Model, generate
+from hdrl.settings.pipelines.loads.generate import PipelineModel, generate
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import (
     NEVER,
@@ -27,10 +27,10 @@ from hdrl.settings.pipelines.metrics import compute_metrics
 from hdrl.settings.pipelines.simulation.policies import read_policy, simulate
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 from hdrl.settings.pipelines.simulation.view import (
+    DispatchView,
+    KernelStart,
     ReadyView,
-    Start,
     UnitView,
-    View,
     simulate_python,
 )
 
@@ -39,17 +39,17 @@ __all__ = [
     "Group",
     "Kernel",
     "Mapping",
-    "Model",
+    "PipelineModel",
     "NEVER",
     "Pipeline",
     "PipelineLoad",
     "PipelineSet",
     "PipelineTrace",
     "ReadyView",
-    "Start",
+    "KernelStart",
     "UnitView",
     "Units",
-    "View",
+    "DispatchView",
     "best_mapping",
     "compute_metrics",
     "fewest_misses",

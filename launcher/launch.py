@@ -117,7 +117,7 @@ def launch(
 
         if any(one is not None for one in (agent, inmodel, custom)):
             raise LaunchError(
-                f"--resume {resume} already says which agent, model and jobs; name all of them with OPTIONS, or none"
+                f"--resume {resume} already sets the agent, the model and the jobs; leave them out or add OPTIONS"
             )
         changes += paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes, trust=trust)

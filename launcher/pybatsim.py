@@ -17,7 +17,7 @@ from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.options import Options
-    from hdrl.settings.batch.simulation import Trace
+    from hdrl.settings.batch.simulation import BatchTrace
 
 WALL_CLOCK = ("scheduling_time_s", "simulation_time_s")
 SHOWN = ("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "mean_bounded_slowdown", "utilization", "energy_j")
@@ -89,7 +89,7 @@ def _read_requests(text: str) -> dict[str, Any]:
     return value
 
 
-def _write(trace: Trace, options: Options, out: Path) -> dict[str, float]:
+def _write(trace: BatchTrace, options: Options, out: Path) -> dict[str, float]:
     """Write the results, the same ones whenever the run is repeated."""
     from hdrl.experiment.run.folder import new_folder
     from hdrl.settings.batch.metrics import compute_metrics

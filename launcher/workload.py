@@ -84,7 +84,7 @@ def generate(
 
     machine = _platform(platform)
     if (machine is None) == (n_cores is None):
-        raise OptionsError("either --platform or --cores is needed, and not both")
+        raise OptionsError("give either --platform or --cores")
     cores = machine.n_cores if machine is not None else n_cores
     if cores is None:
         raise OptionsError("--cores is needed")

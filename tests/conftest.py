@@ -17,9 +17,9 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     JobState,
     OverUtilization,
-    Trace,
 )
 from hdrl.settings.batch.workload.model import Workload
 
@@ -124,7 +124,7 @@ class OneAfterTheOther:
         self.calls: list[dict[str, object]] = []
         self.during: Callable[[int], None] = lambda call: None
 
-    def simulate(self, platform: Platform, workload: Workload, policy: object = "", **arguments: object) -> Trace:
+    def simulate(self, platform: Platform, workload: Workload, policy: object = "", **arguments: object) -> BatchTrace:
         self.calls.append({"policy": policy, **arguments})
         self.during(len(self.calls))
         if callable(policy):
@@ -141,7 +141,7 @@ class OneAfterTheOther:
         progress = arguments.get("progress")
         if callable(progress):
             progress(n, n)
-        return Trace(
+        return BatchTrace(
             platform=platform,
             workload=workload,
             records=records,

@@ -15,8 +15,6 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import CodeType, ModuleType
 
-from hdrl.base.lazy import load_name
-
 MOVED = {
     "hdrl.agents.hdeeprm": "hdrl.compat.hdeeprm.bases",
     "hdrl.cores": "hdrl.base.cores",
@@ -41,12 +39,29 @@ MOVED = {
 }
 """Former names of public modules, and where they are now."""
 
+_FINDINGS = "hdrl.experiments.findings"
+
 MOVED_NAMES = {
-    "hdrl.setting": {
-        "hdrl.experiments.findings": ("Finding", "Place", "Playable", "ReproduceProtocol", "Results", "without_models"),
+    "hdrl": {"Trace": "hdrl.BatchTrace"},
+    "hdrl.adaptation": {"Job": "hdrl.adaptation.AdaptingJob", "Model": "hdrl.adaptation.DnnModel"},
+    "hdrl.batch": {"Trace": "hdrl.batch.BatchTrace"},
+    "hdrl.gpu": {"Cluster": "hdrl.gpu.GpuCluster"},
+    "hdrl.pipelines": {
+        "Model": "hdrl.pipelines.PipelineModel",
+        "Start": "hdrl.pipelines.KernelStart",
+        "View": "hdrl.pipelines.DispatchView",
     },
+    "hdrl.setting": {
+        **{
+            name: f"{_FINDINGS}.{name}"
+            for name in ("Finding", "Place", "Playable", "ReproduceProtocol", "Results", "without_models")
+        },
+        "View": "hdrl.setting.RunView",
+    },
+    "hdrl.settings.pipelines.simulation.view": {"Start": "hdrl.pipelines.KernelStart"},
+    "hdrl.testing": {"Job": "hdrl.testing.JobSpec"},
 }
-"""Public names by the module that they were in, and the one that they are in now."""
+"""Public names by the module that had them, each with its name of today."""
 
 
 def install_former_names() -> None:
@@ -60,13 +75,14 @@ def load(name: str, stacklevel: int) -> ModuleType:
     return sys.modules.setdefault(name, import_module(MOVED[name]))
 
 
-def load_moved(module: str, name: str) -> object:
-    """Return a name that has left a module, and warn: what the module's ``__getattr__`` calls."""
-    homes = MOVED_NAMES[module]
-    found = load_name(module, homes, name)
-    home = next(home for home, names in homes.items() if name in names)
-    warnings.warn(f"{module}.{name} is now {home}.{name}", DeprecationWarning, stacklevel=3)
-    return found
+def load_moved(module: str, name: str, stacklevel: int = 1) -> object:
+    """Resolve a former name of a module, and warn: a module's ``__getattr__`` calls it."""
+    today = MOVED_NAMES.get(module, {}).get(name)
+    if today is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warnings.warn(f"{module}.{name} is now {today}", DeprecationWarning, stacklevel=stacklevel + 2)
+    home, _, current = today.rpartition(".")
+    return getattr(import_module(home), current)
 
 
 def _warn(name: str, stacklevel: int) -> None:

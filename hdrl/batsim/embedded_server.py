@@ -30,7 +30,7 @@ from hdrl.settings.batch.simulation.decisions import (
     Start,
 )
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
-from hdrl.settings.batch.simulation.trace import JobState, Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace, JobState
 from hdrl.settings.batch.simulation.view import News, View
 from hdrl.settings.batch.workload.batsim_description import describe_for_batsim
 from hdrl.settings.batch.workload.batsim_profiles import COMPOSED_TYPES
@@ -61,7 +61,7 @@ class ServedSimulator(Protocol):
         """The jobs."""
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Trace of the simulation, once it is over."""
 
     def reset(self) -> View:
@@ -110,7 +110,7 @@ class ProtocolServer:
         self._changes: deque[tuple[list[int], int]] = deque()  # of P-states, at once
         self._switches: dict[int, tuple[list[int], int]] = {}  # off and on, by the first node
 
-    def run(self, scheduler: Scheduler) -> Trace:
+    def run(self, scheduler: Scheduler) -> BatchTrace:
         """Simulate from the beginning to the end.
 
         Raises

@@ -36,7 +36,7 @@ class SimulatorEvent(Enum):
 
 
 class JobState(Enum):
-    """State of a job."""
+    """State of a job, under batsim-py's name."""
 
     SUBMITTED = 1
     RUNNING = 2

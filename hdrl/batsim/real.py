@@ -17,7 +17,7 @@ from hdrl.batsim.results import add_rejected, read_log, take_out_wall_clock, tra
 from hdrl.batsim.simulators import PREFIX, ProtocolSimulator
 from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulators import BatsimSettings
 from hdrl.settings.batch.workload.model import Workload
 
@@ -146,7 +146,7 @@ class BatsimSimulator(ProtocolSimulator):
         self._listening().reply(self._dialect.encode(reply))
         return self._receive()
 
-    def _finish(self, reply: str) -> Trace:
+    def _finish(self, reply: str) -> BatchTrace:
         self._listening().reply(self._dialect.encode(reply))
         if self._process is not None:
             self._await_end(self._process)

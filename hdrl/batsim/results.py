@@ -34,8 +34,8 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     JobState,
-    Trace,
 )
 
 WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
@@ -52,7 +52,7 @@ class SimulationLog:
     machine_states: list[tuple[float, ...]] = field(default_factory=list)
     pstates: list[tuple[float, list[int], int]] = field(default_factory=list)
     energy: list[tuple[float, float, str, float]] = field(default_factory=list)
-    # as in `simulation.trace.Trace`
+    # as in `simulation.trace.BatchTrace`
     consumed_j: float = 0.0
     end_s: float = 0.0
     n_grouped_switches: int = 0
@@ -115,7 +115,7 @@ def add_rejected(log: SimulationLog, system: DecisionSystem) -> None:
             log.ends.append((job_id, int(JobState.REJECTED), -1.0, -1.0, -1.0))
 
 
-def trace_of(log: SimulationLog, system: DecisionSystem, info: Mapping[str, Any]) -> Trace:
+def trace_of(log: SimulationLog, system: DecisionSystem, info: Mapping[str, Any]) -> BatchTrace:
     """Return the trace of a finished simulation.
 
     The decision system has the allocations, and the waits for resources. Raise ReadError if the log holds jobs that do
@@ -125,7 +125,7 @@ def trace_of(log: SimulationLog, system: DecisionSystem, info: Mapping[str, Any]
     s = state.scalars[0]
     records, order = _records(log, system)
     pstates, pstate_cores = _pstates(log)
-    return Trace(
+    return BatchTrace(
         platform=system.platform,
         workload=system.workload,
         records=records,

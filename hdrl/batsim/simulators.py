@@ -32,7 +32,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.simgrid import write_simgrid
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import Progress, check_power, start_by
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.simulators import BatsimSettings
 from hdrl.settings.batch.workload.batsim_description import write_batsim_json
@@ -95,7 +95,7 @@ class ProtocolSimulator(Closing):
         self._folder = folder
         self._platform_file = platform_file
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._trace: Trace | None = None
+        self._trace: BatchTrace | None = None
         self._system = self._new_system()
         self._is_due = False
 
@@ -186,7 +186,7 @@ class ProtocolSimulator(Closing):
         return self._system.n_done
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Trace of the simulation, once it is over."""
         if self._trace is None:
             raise SimulationError(f"the simulation is not over: the {self.name} simulator has a trace at its end only")
@@ -262,7 +262,7 @@ class ProtocolSimulator(Closing):
         """Give a reply and return the next message."""
 
     @abc.abstractmethod
-    def _finish(self, reply: str) -> Trace:
+    def _finish(self, reply: str) -> BatchTrace:
         """Give the last reply and return what happened."""
 
     @abc.abstractmethod
@@ -296,10 +296,10 @@ class ExactSimulator(ProtocolSimulator):
             raise SimulationError(self._system.deadlock_message() if self._system.is_stuck else message.deadlock())
         return message
 
-    def _finish(self, reply: str) -> Trace:
+    def _finish(self, reply: str) -> BatchTrace:
         result = self._engine.next(reply)
         if isinstance(result, str):
-            raise BatsimError("the exact engine said something after SIMULATION_ENDS")
+            raise BatsimError("the exact engine sent a message after SIMULATION_ENDS")
         result.outputs.write(str(self._prefix), result.schedule)
         wall_clock = take_out_wall_clock(self._prefix.with_name(f"{PREFIX}_schedule.csv"))
         return trace_of(self._log(result), self._system, self._info(wall_clock))

@@ -337,7 +337,7 @@ class _Task:
         found = run_cell({"folder": where, "task": self._named.name, "windows": list(windows)})
         for right, words in RIGHTS.items():
             if found[right]:
-                self.notes.append(f"this system lets no process give up {words}: {self._entry.files[0]} ran with it")
+                self.notes.append(f"this system cannot take {words} from a process: {self._entry.files[0]} ran with it")
         # What does not depend on the stranger is not taken from its process.
         mine = replay(self._result, self._named, windows, runs_python=False)
         theirs = [row for row in found["rows"] if row["candidate"] == self._entry.name and row["window"] in windows]

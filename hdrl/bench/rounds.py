@@ -104,7 +104,7 @@ def read_round(path: Path) -> Round:
     """
     found = validated(Round, read_json(path), str(path))
     if found.secret is not None and commitment_of(found.secret) != found.commitment:
-        raise ReadError(path, "has another secret than the one that it committed to")
+        raise ReadError(path, "has a secret that does not match its commitment")
     return found
 
 
@@ -118,7 +118,7 @@ def commit_entries(path: Path, entries: Mapping[str, str]) -> Round:
     """
     found = read_round(path)
     if found.is_revealed:
-        raise OptionsError(f"{path}: is revealed; entries must be committed before")
+        raise OptionsError(f"{path}: is revealed already; commit entries before")
     found = found.model_copy(update={"entries": found.entries | dict(entries)})
     write_json(path, found.model_dump(mode="json"))
     return found
@@ -139,7 +139,7 @@ def reveal(path: Path, secret_file: Path, public: str) -> Round:
         raise OptionsError(f"{path}: is revealed already")
     secret = read_text(secret_file).strip()
     if commitment_of(secret) != found.commitment:
-        raise ReadError(secret_file, f"holds another secret than the one that {path} committed to")
+        raise ReadError(secret_file, f"holds a secret that does not match the commitment of {path}")
     data = found.model_dump(mode="json") | {"secret": secret, "public": public}
     found = validated(Round, data, str(path))
     write_json(path, found.model_dump(mode="json"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hdrl.batch import Platform, Trace, Workload
+from hdrl.batch import BatchTrace, Platform, Workload
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.settings.batch.policies.choices import site_policy
 from hdrl.settings.batch.site_rules.simulator import Looks, SiteSimulator, with_plain_rules
@@ -20,7 +20,7 @@ def simulate_deployed(
     interval_s: float = INTERVAL_S,
     bound_s: float = BOUND_S,
     lua: bool = True,
-) -> Trace:
+) -> BatchTrace:
     """Simulate jobs in a Slurm whose queue a deployed policy orders.
 
     Parameters

@@ -129,7 +129,7 @@ class DistributedOptions(Block):
     def _check_together(self) -> Self:
         where = "learning.distributed"
         if self.scheme != "sync_backup" and self.backup:
-            raise ValueError(f"{where}.backup is {self.backup}, but only scheme sync_backup has such, expected 0")
+            raise ValueError(f"{where}.backup is {self.backup}, but only scheme sync_backup has backups, expected 0")
         if self.scheme == "sync_backup" and not self.backup:
             raise ValueError(f"{where}.backup is 0, expected at least 1 with scheme sync_backup")
         intervals = [name for name in ("push_every", "fetch_every") if getattr(self, name) != 1]

@@ -92,7 +92,7 @@ class Windows(Block):
     @model_validator(mode="after")
     def _check_counts(self) -> Self:
         if self.starts is not None and (self.count is not None or not self.starts):
-            raise ValueError("windows.starts cannot be empty, and says how many windows there are: leave out count")
+            raise ValueError("windows.starts must hold at least one index, and replaces windows.count: leave out count")
         return self
 
 

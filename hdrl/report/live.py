@@ -80,7 +80,7 @@ def live_page(folder: str | Path) -> str:
         return _page_of_comparison(shown, str(shown.relative_to(folder.parent)), again)
     if (folder / OPTIONS_FILE).is_file() or (folder / TRAINING_FILE).is_file():
         return _page_of_training(folder)
-    raise ReadError(folder, "is not a run, training or comparison, or none yet")
+    raise ReadError(folder, "is not the folder of a run, a training or a comparison, or holds no results yet")
 
 
 REFRESHES = "The page refreshes itself."

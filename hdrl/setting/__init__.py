@@ -33,9 +33,9 @@ from hdrl.setting.setting import (
     Measures,
     Policy,
     PolicyBook,
+    RunView,
     Setting,
     Simulator,
-    View,
 )
 from hdrl.trace.model import Load, Machine, Trace
 
@@ -67,7 +67,7 @@ __all__ = [
     "SettingRef",
     "Simulator",
     "Trace",
-    "View",
+    "RunView",
     "find_setting",
     "loaded_file",
     "setting_ref",

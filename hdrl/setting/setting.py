@@ -303,7 +303,7 @@ TABLE_FILES: Sequence[TraceFile] = (TraceFile((TASKS_FILE, STAYS_FILE), write_ta
 """The tables that any Trace can be written as."""
 
 
-class View:
+class RunView:
     """Files and figures of a simulation; usually tables of tasks and stays.
 
     Parameters
@@ -372,7 +372,7 @@ class Setting(Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
     simulator: Simulator[OptionsT, SweepT, MachineT, LoadT, TraceT]
     policies: PolicyBook
     measures: Measures[TraceT]
-    view: View = field(default_factory=View)
+    view: RunView = field(default_factory=RunView)
     environments: Mapping[str, EnvironmentSpec[OptionsT, SweepT, MachineT, LoadT]] = field(
         default_factory=lambda: MappingProxyType({})
     )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, quoted
-from hdrl.batch import Platform, Trace, Workload, fits, read_swf, simulate, workload_from_swf
+from hdrl.batch import BatchTrace, Platform, Workload, fits, read_swf, simulate, workload_from_swf
 from hdrl.distributed.tasks import run_tasks
 from hdrl.experiment import Model
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
@@ -196,7 +196,7 @@ def _player(policy: str) -> Callable[..., Any]:
     return play
 
 
-def _play_policy(policy: str, platform: Platform, workload: Workload, *, seed: int) -> Trace:
+def _play_policy(policy: str, platform: Platform, workload: Workload, *, seed: int) -> BatchTrace:
     return simulate(platform, workload, policy, seed=seed)
 
 
@@ -235,7 +235,7 @@ def _simulated(
     return found
 
 
-def _consumed_j(trace: Trace, span_s: float) -> float:
+def _consumed_j(trace: BatchTrace, span_s: float) -> float:
     """Return the energy of a run; where its simulator accounts for none, that of busy and of idle cores.
 
     Parameters

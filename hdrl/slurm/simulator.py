@@ -22,9 +22,9 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     JobState,
     OverUtilization,
-    Trace,
 )
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.model import PreemptBy, SiteRules, components_of
@@ -119,7 +119,7 @@ class SlurmSimulator:
         self._requeues = rules is not None and _requeues(rules)
         self._kills = _kills(workload)
         self._submissions = self._submitted()
-        self._trace: Trace | None = None
+        self._trace: BatchTrace | None = None
 
     def run(self, policy: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Simulate from the first submission to the last end.
@@ -172,7 +172,7 @@ class SlurmSimulator:
         self._trace = self._traced(outcome, info)
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Trace of the simulation.
 
         Raises
@@ -292,7 +292,7 @@ class SlurmSimulator:
         except OSError as error:
             raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
 
-    def _traced(self, outcome: RunOutcome, info: dict[str, Any]) -> Trace:
+    def _traced(self, outcome: RunOutcome, info: dict[str, Any]) -> BatchTrace:
         n_jobs = self.workload.n_jobs
         records = np.zeros(n_jobs, RECORD_DTYPE)
         records["start_s"] = records["run_s"] = records["energy_j"] = -1.0
@@ -317,7 +317,7 @@ class SlurmSimulator:
         states = _machine_states(records, self.platform.n_cores)
         none = np.zeros(0)
         spans_s = np.diff(states["time_s"], append=outcome.end_s)
-        return Trace(
+        return BatchTrace(
             platform=self.platform,
             workload=self.workload,
             records=records,

@@ -3,11 +3,12 @@
 `hdrl.testing.strategies` needs hypothesis (the extra ``dev``) and is therefore imported by itself.
 """
 
+from hdrl.base.moved import load_moved
 from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy, trace_differences
 from hdrl.testing.environments import check_env
 from hdrl.testing.settings import SettingCheck, check_setting, parametrize_with_checks, setting_checks
 from hdrl.testing.worlds import (
-    Job,
+    JobSpec,
     Node,
     Processor,
     World,
@@ -19,7 +20,7 @@ from hdrl.testing.worlds import (
 )
 
 __all__ = [
-    "Job",
+    "JobSpec",
     "Node",
     "Processor",
     "SettingCheck",
@@ -39,3 +40,7 @@ __all__ = [
     "spreading_world",
     "trace_differences",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return load_moved(__name__, name)

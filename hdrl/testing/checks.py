@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.policies import PolicyFunction, simulate
-from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace, JobState, OverUtilization
 from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.model import StepKind, Workload
 from hdrl.testing.worlds import World, check_worlds
@@ -67,25 +67,25 @@ def check_policy(
             raise AssertionError(f"world {name!r}: {error}") from None
 
 
-def run_policy(policy: str | PolicyFunction, world: World, *, seed: int = 0, energy: bool = True) -> Trace:
+def run_policy(policy: str | PolicyFunction, world: World, *, seed: int = 0, energy: bool = True) -> BatchTrace:
     """Simulate a world under a policy."""
     rules = world.platform.rules
     mode = rules.name if rules is not None and rules.name != "default" else None
     return simulate(world.platform, world.workload, policy, seed=seed, energy=energy, compatibility=mode)
 
 
-def _check_without_energy(trace: Trace, without: Trace) -> None:
+def _check_without_energy(trace: BatchTrace, without: BatchTrace) -> None:
     for name in ("state", "start_s", "run_s", "first_core", "n_cores"):
         same = np.allclose(trace.records[name], without.records[name], rtol=0.0, atol=_TOLERANCE_S)
         _require(same, f"without energy, {name!r} differs")
     _require(set(without.records["energy_j"].tolist()) <= {-1.0}, "without energy, jobs have energies")
 
 
-def trace_differences(left: Trace, right: Trace) -> list[str]:
+def trace_differences(left: BatchTrace, right: BatchTrace) -> list[str]:
     """Return the names of the parts in which two traces differ, to the last bit; ``info`` is left out."""
     return [
         field.name
-        for field in fields(Trace)
+        for field in fields(BatchTrace)
         if field.name != "info" and not _same(getattr(left, field.name), getattr(right, field.name))
     ]
 
@@ -102,7 +102,7 @@ def _same(left: object, right: object) -> bool:
 # ------------------------------------------------------------------ one trace
 
 
-def check_trace(trace: Trace) -> None:
+def check_trace(trace: BatchTrace) -> None:
     """Check that a simulation is sound.
 
     All jobs have ended, each once; each ran after its submission, on as many distinct cores as it requested; no core
@@ -125,17 +125,17 @@ def check_trace(trace: Trace) -> None:
         _check_energy(trace, histories)
 
 
-def _started(trace: Trace) -> list[int]:
+def _started(trace: BatchTrace) -> list[int]:
     return np.flatnonzero(trace.records["run_s"] >= 0).tolist()
 
 
-def _ends_s(trace: Trace) -> NDArray[np.float64]:
+def _ends_s(trace: BatchTrace) -> NDArray[np.float64]:
     """Return the end of each job, in seconds; a run time of 1e-5 s stands for none at all."""
     run_s = trace.records["run_s"]
     return np.asarray(trace.records["start_s"] + np.where(run_s == SHORTEST_RUN_S, 0.0, run_s))
 
 
-def _check_jobs(trace: Trace) -> None:
+def _check_jobs(trace: BatchTrace) -> None:
     jobs, records = trace.workload.jobs, trace.records
     order = sorted(trace.completion_order.tolist())
     _require(order == list(range(trace.workload.n_jobs)), "not every job has ended once")
@@ -153,7 +153,7 @@ def _check_jobs(trace: Trace) -> None:
         _require(limit_s < 0 or record["run_s"] <= limit_s + SHORTEST_RUN_S, f"job {job} ran past its walltime")
 
 
-def _check_cores(trace: Trace) -> None:
+def _check_cores(trace: BatchTrace) -> None:
     ends_s = _ends_s(trace)
     uses: dict[int, list[tuple[float, float, int]]] = {}
     for job in _started(trace):
@@ -164,7 +164,7 @@ def _check_cores(trace: Trace) -> None:
             _require(after[0] >= before[1], f"core {core} serves jobs {before[2]} and {after[2]} at t={after[0]:g} s")
 
 
-def _check_memory(trace: Trace) -> None:
+def _check_memory(trace: BatchTrace) -> None:
     platform = trace.platform
     node_of_core = platform.node_of_processor[platform.processor_of_core]
     ends_s = _ends_s(trace)
@@ -199,7 +199,7 @@ class _History:
         return [t for t in self.times_s if start_s < t < end_s]
 
 
-def _histories(trace: Trace) -> list[_History]:
+def _histories(trace: BatchTrace) -> list[_History]:
     platform = trace.platform
     histories = [_History([0.0], [int(pstate)]) for pstate in platform.initial_pstate]
     for change in trace.pstate_changes:
@@ -221,7 +221,7 @@ class _Phase:
     flops: float
 
 
-def _phases(trace: Trace, histories: list[_History], job: int) -> Iterator[_Phase]:
+def _phases(trace: BatchTrace, histories: list[_History], job: int) -> Iterator[_Phase]:
     """Yield the stretches of a job's life, by walking through its steps."""
     cores = trace.cores_of(job).tolist()
     now_s = float(trace.records["start_s"][job])
@@ -243,7 +243,7 @@ def _phases(trace: Trace, histories: list[_History], job: int) -> Iterator[_Phas
             now_s = until_s
 
 
-def _work_of(trace: Trace, job: int) -> Iterator[tuple[int, float]]:
+def _work_of(trace: BatchTrace, job: int) -> Iterator[tuple[int, float]]:
     """Yield kind and amount (seconds, or flop per core) of the steps that a job does if nothing stops it."""
     workload = trace.workload
     profile = int(workload.jobs["profile"][job])
@@ -256,7 +256,7 @@ def _work_of(trace: Trace, job: int) -> Iterator[tuple[int, float]]:
             return
 
 
-def _check_work(trace: Trace, histories: list[_History], job: int) -> None:
+def _check_work(trace: BatchTrace, histories: list[_History], job: int) -> None:
     """Check that a job's steps take as long as it ran."""
     record = trace.records[job]
     phases = list(_phases(trace, histories, job))
@@ -271,7 +271,7 @@ def _check_work(trace: Trace, histories: list[_History], job: int) -> None:
     _require(abs(done - wanted) <= 1e-9 * wanted + fastest * 1e-6, f"job {job} computed {done:g} of {wanted:g} flop")
 
 
-def energy_of_cores(trace: Trace, start_s: float, end_s: float) -> NDArray[np.float64]:
+def energy_of_cores(trace: BatchTrace, start_s: float, end_s: float) -> NDArray[np.float64]:
     """Return joules per core between two dates, from the P-state log and the jobs' intervals alone."""
     histories = _histories(trace)
     energy_j = np.zeros(trace.platform.n_cores)
@@ -283,7 +283,7 @@ def energy_of_cores(trace: Trace, start_s: float, end_s: float) -> NDArray[np.fl
     return energy_j
 
 
-def _idle_j(trace: Trace, core: int, history: _History, start_s: float, end_s: float) -> float:
+def _idle_j(trace: BatchTrace, core: int, history: _History, start_s: float, end_s: float) -> float:
     """Return the energy of a core that does nothing, between two dates, in joules."""
     dates = [start_s, *history.changes_between(start_s, end_s), end_s]
     idle_w = trace.platform.idle_w[core]
@@ -291,7 +291,7 @@ def _idle_j(trace: Trace, core: int, history: _History, start_s: float, end_s: f
 
 
 def _extra_j(
-    trace: Trace, histories: list[_History], job: int, start_s: float, end_s: float
+    trace: BatchTrace, histories: list[_History], job: int, start_s: float, end_s: float
 ) -> Iterator[tuple[int, float]]:
     """Yield the energy of a job's cores between two dates beyond that of cores that do nothing, in joules."""
     for phase in _phases(trace, histories, job):
@@ -302,7 +302,7 @@ def _extra_j(
             yield core, _extra_w(trace, core, histories[core].at(begin_s), phase.flops) * (until_s - begin_s)
 
 
-def _extra_w(trace: Trace, core: int, pstate: int, flops: float) -> float:
+def _extra_w(trace: BatchTrace, core: int, pstate: int, flops: float) -> float:
     """Return the power of a core that computes beyond that of one that does nothing, in watts."""
     platform = trace.platform
     load = min(1.0, flops / float(platform.speed_flops[core, pstate] * platform.host_cores[core]))
@@ -310,7 +310,7 @@ def _extra_w(trace: Trace, core: int, pstate: int, flops: float) -> float:
     return epsilon_w + load * (full_w - epsilon_w) - float(platform.idle_w[core, pstate])
 
 
-def _check_energy(trace: Trace, histories: list[_History]) -> None:
+def _check_energy(trace: BatchTrace, histories: list[_History]) -> None:
     ends_s = _ends_s(trace)
     started = _started(trace)
     most_w = float(trace.platform.full_w.max()) * trace.platform.n_cores

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.fit import fits
 from hdrl.settings.batch.workload.model import StepKind
-from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
+from hdrl.testing.worlds import JobSpec, Node, Processor, World, small_platform, small_workload
 
 _SPEEDS_GFLOPS = (1.0, 2.0, 2.5, 3.0)
 _BANDWIDTHS_GBPS = (8.0, 10.0, 16.0)
@@ -46,10 +46,10 @@ def _steps() -> st.SearchStrategy[tuple[tuple[StepKind, float, int], ...]]:
     return st.one_of(compute, compute, total, delay).map(lambda step: (step,))
 
 
-def jobs() -> st.SearchStrategy[Job]:
+def jobs() -> st.SearchStrategy[JobSpec]:
     """Return a strategy of jobs of one step; their dates, times and sizes coincide often."""
     return st.builds(
-        Job,
+        JobSpec,
         submit_s=st.one_of(st.integers(0, 20).map(float), st.sampled_from((2.5, 20 / 3, 10 / 3))),
         cores=st.integers(1, 5),
         walltime_s=st.sampled_from((-1.0, -1.0, 4.0, 10.0)),

@@ -52,7 +52,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobSpec:
     """A job of a small workload.
 
     Attributes
@@ -128,7 +128,7 @@ def small_platform(
     return platform_from_tree("small", (Cluster("c", tuple(groups), WIRE),), WIRE, rules)
 
 
-def small_workload(*jobs: Job) -> Workload:
+def small_workload(*jobs: JobSpec) -> Workload:
     """Return a workload of some jobs, each with a profile of its own."""
     table = np.zeros(len(jobs), dtype=JOB_DTYPE)
     for name in ("submit_s", "cores", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps", "source"):
@@ -166,23 +166,25 @@ def check_worlds() -> dict[str, World]:
     proportional = small_platform(
         Node((Processor(4, 2.0, 12.0, 60.0),), 4.0), Node((Processor(2, 5.0, 8.0, 70.0),)), contention="proportional"
     )
-    same_date = [Job(float(k // 4), 1 + k % 4, gflop=10.0, requested_time_s=10.0 + k % 3) for k in range(16)]
+    same_date = [JobSpec(float(k // 4), 1 + k % 4, gflop=10.0, requested_time_s=10.0 + k % 3) for k in range(16)]
     hungry = [
-        Job(2.5 * (k // 3), 1 + k % 3, gflop=5.0 + 3.0 * k, memory_mib=200.0 * (k % 4), bandwidth_gbps=4.0 * (k % 5))
+        JobSpec(
+            2.5 * (k // 3), 1 + k % 3, gflop=5.0 + 3.0 * k, memory_mib=200.0 * (k % 4), bandwidth_gbps=4.0 * (k % 5)
+        )
         for k in range(24)
     ]
     kinds = [
-        Job(0.0, 2, walltime_s=3.0),
-        Job(0.0, 1, steps=((StepKind.DELAY, 7.0, 0),)),
-        Job(1.0, 1, steps=((StepKind.DELAY, 5.0, 0),), walltime_s=5.0),
-        Job(1.0, 3, steps=((StepKind.COMPUTE, 4e9, 0), (StepKind.DELAY, 1.0, 0), (StepKind.COMPUTE, 2e9, 5))),
-        Job(2.0, 2, steps=((StepKind.COMPUTE_TOTAL, 12e9, 0),)),
-        Job(2.0, 1, gflop=0.0),
-        Job(2.0, 4, gflop=8.0, walltime_s=1000.0),
+        JobSpec(0.0, 2, walltime_s=3.0),
+        JobSpec(0.0, 1, steps=((StepKind.DELAY, 7.0, 0),)),
+        JobSpec(1.0, 1, steps=((StepKind.DELAY, 5.0, 0),), walltime_s=5.0),
+        JobSpec(1.0, 3, steps=((StepKind.COMPUTE, 4e9, 0), (StepKind.DELAY, 1.0, 0), (StepKind.COMPUTE, 2e9, 5))),
+        JobSpec(2.0, 2, steps=((StepKind.COMPUTE_TOTAL, 12e9, 0),)),
+        JobSpec(2.0, 1, gflop=0.0),
+        JobSpec(2.0, 4, gflop=8.0, walltime_s=1000.0),
     ]
     return {
         "nothing": World(even, small_workload()),
-        "one job": World(even, small_workload(Job())),
+        "one job": World(even, small_workload(JobSpec())),
         "same dates": World(even, small_workload(*same_date)),
         "memory and bandwidth": World(mixed, small_workload(*hungry)),
         "proportional contention": World(proportional, small_workload(*hungry)),
@@ -198,7 +200,7 @@ def frugal_world(n_jobs: int = 8) -> World:
     cores draw. The best core selection is ``low_power``.
     """
     platform = small_platform(Node((Processor(2, 10.0, 100.0, 200.0),)), Node((Processor(2, 5.0, 100.0, 40.0),)))
-    jobs = [Job(12.0 * k, 1, gflop=50.0, requested_time_s=10.0) for k in range(n_jobs)]
+    jobs = [JobSpec(12.0 * k, 1, gflop=50.0, requested_time_s=10.0) for k in range(n_jobs)]
     return World(platform, small_workload(*jobs))
 
 
@@ -210,5 +212,7 @@ def spreading_world(n_pairs: int = 6) -> World:
     are ``high_cores`` and ``high_mem_bw``, which take the other processor for the second job.
     """
     platform = small_platform(Node((Processor(2, 10.0, 10.0, 100.0), Processor(2, 9.9, 10.0, 110.0))))
-    jobs = [Job(20.0 * (k // 2), 1, gflop=100.0, requested_time_s=10.0, bandwidth_gbps=8.0) for k in range(2 * n_pairs)]
+    jobs = [
+        JobSpec(20.0 * (k // 2), 1, gflop=100.0, requested_time_s=10.0, bandwidth_gbps=8.0) for k in range(2 * n_pairs)
+    ]
     return World(platform, small_workload(*jobs))

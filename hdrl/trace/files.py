@@ -70,7 +70,7 @@ def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArr
     held = [_units(row[-1], stays_path) for row in rows]
     numbers = numbers_of(stays_path, [row[:-1] for row in rows])
     if not all(0 <= row[0] < len(tasks) and all(map(math.isfinite, row[1:])) for row in numbers):
-        raise ReadError(stays_path, f"holds dates that are none, or tasks that are none of {len(tasks)}")
+        raise ReadError(stays_path, f"holds a date that is not finite, or a task that is not one of {len(tasks)}")
     stays = np.zeros(len(rows), dtype=STAY_DTYPE)
     stays["n_units"] = [len(units) for units in held]
     stays["first_unit"] = np.cumsum(stays["n_units"]) - stays["n_units"]
@@ -84,7 +84,7 @@ def numbers_of(path: Path, rows: Iterable[Sequence[str]]) -> list[list[float]]:
     try:
         return [[float_of(text) for text in row] for row in rows]
     except ValueError:
-        raise ReadError(path, "has texts in columns of numbers") from None
+        raise ReadError(path, "has text in a column of numbers") from None
 
 
 def _units(text: str, path: Path) -> list[int]:
@@ -121,5 +121,5 @@ def table_of(
             is_right = np.isfinite(column) | (name in may_be_none)
         if not is_right.all():
             row = int(np.argmin(is_right))
-            raise ReadError(path, f"{name} of row {row} is {column[row]:g}, which is beyond what it can be")
+            raise ReadError(path, f"{name} of row {row} is {column[row]:g}, which is out of range")
     return np.asarray(table.astype(dtype))

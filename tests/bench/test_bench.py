@@ -464,7 +464,10 @@ def test_mistakes_in_rounds_are_one_line(rounds: Path, tmp_path: Path):
     other = tmp_path / "other.secret"
     other.write_text("ab" * 32)
     for words, said in (
-        (("round", "reveal", path, "--secret", other, "--public", PUBLIC), "holds another secret"),
+        (
+            ("round", "reveal", path, "--secret", other, "--public", PUBLIC),
+            "holds a secret that does not match the commitment",
+        ),
         (("round", "reveal", path, "--secret", rounds / "first.secret", "--public", "soon"), "public"),
         (("round", "new", "first", "--tasks", TASK, "--public", "x", "-o", rounds), "exists already"),
         (
@@ -479,7 +482,7 @@ def test_mistakes_in_rounds_are_one_line(rounds: Path, tmp_path: Path):
         assert output.count("\n") == 1
     data = json.loads(path.read_text())
     path.write_text(json.dumps(data | {"secret": "ab" * 32, "public": PUBLIC}))
-    assert "another secret than the one that it committed to" in hdrl("show", f"{TASK}@first", code=2)
+    assert "has a secret that does not match its commitment" in hdrl("show", f"{TASK}@first", code=2)
 
 
 def test_the_ladder_by_hand():

@@ -297,7 +297,7 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
     with pytest.raises(Enough):
         run(folder, acts=True, print_line=said.append, clock=lambda: NOW_S, sleep=sleep)
     assert pauses == [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0, 600.0, 10.0]
-    assert said[1] == "squeue: ended with 1: nothing said; Slurm goes on with what it has"
+    assert said[1] == "squeue: ended with 1: no message; Slurm goes on with what it has"
     assert sum("error" in line for line in log_of(folder)) == 8
 
 

@@ -22,7 +22,7 @@ from hdrl.experiment.run.inputs import make_sweep
 from hdrl.settings.batch.inputs import platform_of
 from hdrl.settings.batch.policies.indexed import IndexKind
 from hdrl.settings.batch.simulators import SIMULATORS, SlurmSettings
-from hdrl.testing import Job, small_workload
+from hdrl.testing import JobSpec, small_workload
 
 PLATFORM = read_platform("homogeneous:8")
 
@@ -45,7 +45,7 @@ def test_what_slurm_reads(tmp_path: Path) -> None:
 
 
 def test_without_the_lua_the_daemon_is_alone(tmp_path: Path) -> None:
-    deployed = deployed_in_slurm("es-generalist")(PLATFORM, small_workload(Job(0.0, 1)), SlurmSettings(lua=False))
+    deployed = deployed_in_slurm("es-generalist")(PLATFORM, small_workload(JobSpec(0.0, 1)), SlurmSettings(lua=False))
     deployed.write(tmp_path)
     assert deployed.conf == ()
     assert read_deployment(tmp_path / "deploy").deployed().has_gate
@@ -59,8 +59,10 @@ def starts(policy: str | None, workload: Workload, **choices: Any) -> list[float
 
 
 def test_lua_and_daemon_order_the_simulated_queue() -> None:
-    jobs = [Job(0.0, 8, gflop=400.0, requested_time_s=900.0)]
-    jobs += [Job(10.0 + n, 8, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))]
+    jobs = [JobSpec(0.0, 8, gflop=400.0, requested_time_s=900.0)]
+    jobs += [
+        JobSpec(10.0 + n, 8, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))
+    ]
     workload = small_workload(*jobs)
     assert np.argsort(starts(None, workload)).tolist() == [0, 1, 2, 3]
     for lua in (True, False):
@@ -71,8 +73,8 @@ def test_lua_and_daemon_order_the_simulated_queue() -> None:
 
 def test_without_the_lua_new_jobs_wait_for_a_look() -> None:
     """Two jobs wait for the end of the first at 100 s; the shorter one came after the last look before that."""
-    jobs = [Job(0.0, 8, gflop=100.0), Job(1.0, 8, gflop=60.0, requested_time_s=1200.0)]
-    workload = small_workload(*jobs, Job(95.0, 8, gflop=60.0, requested_time_s=600.0))
+    jobs = [JobSpec(0.0, 8, gflop=100.0), JobSpec(1.0, 8, gflop=60.0, requested_time_s=1200.0)]
+    workload = small_workload(*jobs, JobSpec(95.0, 8, gflop=60.0, requested_time_s=600.0))
     assert np.argsort(starts("sjf", workload)).tolist() == [0, 2, 1]
     assert np.argsort(starts("sjf", workload, lua=False)).tolist() == [0, 1, 2]
     assert np.argsort(starts("sjf", workload, lua=False, interval_s=2.0)).tolist() == [0, 2, 1]
@@ -80,8 +82,8 @@ def test_without_the_lua_new_jobs_wait_for_a_look() -> None:
 
 def test_an_order_that_waiting_changes_is_that_of_the_last_look() -> None:
     """A short job has waited so much of its time, when the first one ends, that it passes a longer older one."""
-    jobs = [Job(0.0, 8, gflop=1000.0), Job(1.0, 8, gflop=60.0, requested_time_s=36000.0)]
-    workload = small_workload(*jobs, Job(600.0, 8, gflop=60.0, requested_time_s=60.0))
+    jobs = [JobSpec(0.0, 8, gflop=1000.0), JobSpec(1.0, 8, gflop=60.0, requested_time_s=36000.0)]
+    workload = small_workload(*jobs, JobSpec(600.0, 8, gflop=60.0, requested_time_s=60.0))
     assert np.argsort(starts("wfp3", workload)).tolist() == [0, 2, 1]
     assert np.argsort(starts("wfp3", workload, interval_s=5000.0)).tolist() == [0, 1, 2]
 
@@ -90,9 +92,9 @@ def test_the_gate_holds_from_look_to_look() -> None:
     weights = np.zeros(24)
     weights[14], weights[23] = 50.0, 5.0  # keep most of the machine free, for long
     policy = DeployedPolicy("gated", IndexKind("linear", gate=True).policy(weights))
-    free = small_workload(Job(0.0, 4, gflop=1000.0), Job(500.0, 2, gflop=10.0))
+    free = small_workload(JobSpec(0.0, 4, gflop=1000.0), JobSpec(500.0, 2, gflop=10.0))
     assert simulate_deployed(policy, PLATFORM, free).records["start_s"].tolist() == [0, 500]  # no look was between
-    late = small_workload(Job(0.0, 8, gflop=100.0), Job(1.0, 4, gflop=1000.0), Job(2.0, 2, gflop=10.0))
+    late = small_workload(JobSpec(0.0, 8, gflop=100.0), JobSpec(1.0, 4, gflop=1000.0), JobSpec(2.0, 2, gflop=10.0))
     held = simulate_deployed(policy, PLATFORM, late).records["start_s"]
     own = simulate_deployed(None, PLATFORM, late).records["start_s"]
     assert own[1] == own[2]

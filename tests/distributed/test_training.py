@@ -352,7 +352,7 @@ def test_a_replay_that_is_full_at_once_is_refused() -> None:
     ("options", "message"),
     [
         ({"scheme": "synk"}, "sync"),
-        ({"scheme": "sync", "backup": 1}, "only scheme sync_backup has such, expected 0"),
+        ({"scheme": "sync", "backup": 1}, "only scheme sync_backup has backups, expected 0"),
         ({"scheme": "sync_backup"}, "expected at least 1 with scheme sync_backup"),
         ({"scheme": "gorila", "push_every": 2}, "push_every is for the schemes async and apex, not gorila"),
         ({"scheme": "async", "push_every": 2, "fetch_every": 3}, "expected a multiple of push_every, 2"),

@@ -71,7 +71,7 @@ def sweep(folder: Path | None = None, **changes):
         ({"range": [0.7, 1.2]}, "range[1] is 1.2, expected at most 1"),
         ({"workloads": []}, "there is nothing to simulate: give workloads (-w FILE), or loads (--loads 0.7,0.85)"),
         ({"loads": [0.7]}, "loads need windows with a length"),
-        ({"windows": {"length": 5, "count": 2, "starts": [1]}}, "windows.starts cannot be empty, and says how many"),
+        ({"windows": {"length": 5, "count": 2, "starts": [1]}}, "windows.starts must hold at least one index"),
         ({"workload": {"start": 5}}, "workload.start is no option of a comparison"),
     ],
 )

@@ -199,7 +199,7 @@ def test_model_files_for_hdeeprm_are_written(tmp_path: Path):
     assert all(torch.equal(ours[name], value) for name, value in agent.state_dict().items())
     assert optimizer.state[next(agent.parameters())]["step"] == 2
     for change, text in (
-        ("pybatsim.agent.output_model=null", "no file is given"),
+        ("pybatsim.agent.output_model=null", "sets the format of --outmodel FILE, which is missing"),
         ("learning.algorithm=ppo", "for agents of HDeepRM's API"),
         ("pybatsim.agent.policy_pair=first-random", "nothing is trained here"),
     ):

@@ -79,7 +79,7 @@ def test_resume_goes_on(tmp_path: Path):
     assert result.stdout == f"{tmp_path / 'out'}\n"
     assert len((tmp_path / "out" / "training.csv").read_text().splitlines()) == 1 + 5
     assert "--resume continues the training in it" in refused("reinforce", EXPERIMENT, "--out", tmp_path / "out")
-    assert "already says which agent" in refused("--resume", tmp_path / "out", "-a", "ppo")
+    assert "already sets the agent" in refused("--resume", tmp_path / "out", "-a", "ppo")
     assert "already names the folder" in refused("--resume", tmp_path / "out", "-o", tmp_path / "other")
     assert "expected that of a training" in refused("--resume", tmp_path / "none")
     assert "was trained with seed" in refused("--resume", tmp_path / "out", "--seed", 3)
@@ -136,7 +136,7 @@ def test_a_training_keeps_its_jobs(tmp_path: Path):
     jobs.write_text((ROOT / "workloads" / "learning.json").read_text())
     custom = ("--set", f"workload.custom={jobs}")
     good("reinforce", EXPERIMENT, *QUIETLY, *custom, "-nr", 2, "--out", tmp_path / "out", "--quiet")
-    assert "already says which agent" in refused("--resume", tmp_path / "out", "-cw", jobs)
+    assert "already sets the agent" in refused("--resume", tmp_path / "out", "-cw", jobs)
     changed = json.loads(jobs.read_text())
     changed["jobs"][1]["subtime"] = 1
     jobs.write_text(json.dumps(changed))

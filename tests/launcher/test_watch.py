@@ -289,7 +289,7 @@ def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_nothing_is_one_line(tmp_path: Path):
-    with pytest.raises(ReadError, match="is not a run, training or comparison"):
+    with pytest.raises(ReadError, match="is not the folder of a run, a training or a comparison"):
         live_page(tmp_path)
     (tmp_path / "file").touch()
     for name, says in (("nosuch", "no such folder; a run creates it after"), ("file", "is a file, expected")):

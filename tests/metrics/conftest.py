@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdrl.settings.batch.simulation.trace import ENERGY_DTYPE, RECORD_DTYPE, JobState, OverUtilization, Trace
+from hdrl.settings.batch.simulation.trace import ENERGY_DTYPE, RECORD_DTYPE, BatchTrace, JobState, OverUtilization
 from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
 
 S = JobState
@@ -29,7 +29,7 @@ def build_trace(rows, *, n_cores=4, consumed_j=0.0, end_s=0.0, overutilization=N
     records["energy_j"] = -1
     records["first_core"] = np.cumsum(records["n_cores"]) - records["n_cores"]
     nothing = np.zeros(0)
-    return Trace(
+    return BatchTrace(
         platform=SimpleNamespace(n_cores=n_cores, n_sleep_states=0),
         workload=Workload(
             "hand-made",

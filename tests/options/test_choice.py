@@ -18,7 +18,7 @@ from hdrl.settings.batch.policies.simulation import embedded_simulator
 from hdrl.settings.batch.simulators import SIMULATORS, SimulatorKind
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.testing import small_platform, small_workload
-from hdrl.testing.worlds import Job
+from hdrl.testing.worlds import JobSpec
 
 LEAST = {"platform_file_path": "gaia", "workload_file_path": "w.swf"}
 
@@ -47,7 +47,12 @@ def test_a_simulator_of_a_user_is_an_option_and_simulates(registered: Any):
     options = parse_options(LEAST | {"simulator": "mine"})
     assert parse_options(options.portable()).simulator == "mine"
     trace = simulate(
-        small_platform(), small_workload(Job()), "fcfs", energy=False, simulator=options.simulator, folder=Path("here")
+        small_platform(),
+        small_workload(JobSpec()),
+        "fcfs",
+        energy=False,
+        simulator=options.simulator,
+        folder=Path("here"),
     )
     assert made == [Path("here")]
     assert len(trace.records) == 1

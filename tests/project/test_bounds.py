@@ -107,7 +107,7 @@ def test_sequences_of_actions_are_counted(tmp_path: Path):
     path = tmp_path / "values.json"
     row = {"actions": [1e308] * 5000, "decisions": [0.1] * 5000, "shares": [0, 1], "draws": [[0, 1]]}
     path.write_text(json.dumps({"jobs": [{"name": "x", "rows": [row]}]}))
-    with pytest.raises(ReadError, match="has not one row for each sequence of actions"):
+    with pytest.raises(ReadError, match="must have one row for each sequence of actions"):
         read_values(path)
 
 

@@ -34,14 +34,15 @@ def test_a_former_name_is_the_module_of_today(former: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("former", "home", "name"),
-    [(former, home, name) for former, homes in MOVED_NAMES.items() for home, names in homes.items() for name in names],
+    ("module", "name", "today"),
+    [(module, name, today) for module, names in MOVED_NAMES.items() for name, today in names.items()],
 )
-def test_a_name_that_has_left_a_module_is_found_there(former: str, home: str, name: str):
-    with pytest.warns(DeprecationWarning, match=rf"^{former}\.{name} is now {home}\.{name}$") as caught:
-        found = getattr(importlib.import_module(former), name)
+def test_a_former_name_stands_for_the_one_of_today(module: str, name: str, today: str):
+    with pytest.warns(DeprecationWarning, match=rf"^{module}\.{name} is now {today}$") as caught:
+        found = getattr(importlib.import_module(module), name)
     assert caught[0].filename == __file__
-    assert found is getattr(importlib.import_module(home), name)
+    home, _, current = today.rpartition(".")
+    assert found is getattr(importlib.import_module(home), current)
 
 
 @pytest.mark.parametrize(("former", "name"), FACADES.items())

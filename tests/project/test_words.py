@@ -191,6 +191,22 @@ def test_headings_that_are_clauses_are_found():
     ]
 
 
+FILE_LINKS = re.compile(r"\[[\w/-]+\.md\]\(")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_name_what_they_lead_to(page: Path):
+    text = page.read_text(encoding="utf-8")
+    assert FILE_LINKS.findall(text) == []
+
+
+def test_links_that_name_files_are_found():
+    assert FILE_LINKS.findall("[metrics.md](metrics.md), [docs/slurm.md](slurm.md), [metrics](metrics.md)") == [
+        "[metrics.md](",
+        "[docs/slurm.md](",
+    ]
+
+
 def wrong_subjects(subjects: list[str]) -> list[str]:
     """Return the subjects that are too long, begin in lower case, end with a period, or are not in plain words."""
     rule = re.compile(rf"[A-Z](?!.*\.$).{{0,{MAX_SUBJECT - 1}}}")

@@ -129,7 +129,7 @@ def test_mistakes_are_one_line(tmp_path):
         ([tmp_path / "nowhere", "-o", "x.swf"], "no such folder"),
         ([run], "Missing option '--out'"),
         ([run, "-o", tmp_path / "x.swf", "--workload", "nowhere"], "no such file, and no shipped workload"),
-        ([run, "-o", tmp_path / "x.swf", "--workload", tmp_path / "other.swf"], "has no job '2'"),
+        ([run, "-o", tmp_path / "x.swf", "--workload", tmp_path / "other.swf"], "for instance '2'"),
         ([tmp_path / "many", "-o", tmp_path / "x.swf"], "holds 2 runs, expected one"),
         ([run, "-o", Path(tmp_path, "no", "x.swf")], "cannot be written"),
     ):

@@ -229,7 +229,7 @@ def test_groups_of_a_log_need_the_workload(run, tmp_path):
     assert groups_of(labelled, "user").group.tolist() == [1, 1, 2, 0]
     assert groups_of(labelled, "user", max_groups=2).names == ("user 7", "2 others")
     log.write_text("1 0 0 9 1 -1 -1 1 9 -1 1 7 1 1 1 1 -1 -1\n")
-    with pytest.raises(OptionsError, match=r"has no job '2', one of 3 of small"):
+    with pytest.raises(OptionsError, match=r"lacks 3 jobs of small, for instance '2'"):
         with_labels(run, log)
     with pytest.raises(ReadError, match="does not name its workload"):
         with_labels(run)

@@ -9,7 +9,7 @@ from hdrl.base.seeding import stream
 from hdrl.envs import PickEnv, PickSpec, follow
 from hdrl.metrics import TASK_METRICS, UNRUN, with_roles
 from hdrl.options import ExperimentOptions, SettingSweep
-from hdrl.setting import Inputs, LoadGenerator, Measures, PolicyBook, Setting, Simulator, View
+from hdrl.setting import Inputs, LoadGenerator, Measures, PolicyBook, RunView, Setting, Simulator
 from hdrl.trace import PlainLoad, PlainMachine, TaskTrace, trace_of_runs
 
 JOB = np.dtype([("release_s", np.float64), ("requested_s", np.float64)])
@@ -137,6 +137,6 @@ SETTING = Setting(
             shown=("n_jobs", "mean_wait_s", "utilization", *UNRUN),
         )
     ),
-    view=View("server"),
+    view=RunView("server"),
     environments={"picks": PickSpec("toy/Mmc-v0", Picks)},
 )

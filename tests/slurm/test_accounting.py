@@ -20,7 +20,7 @@ from hdrl.slurm import cluster
 from hdrl.slurm.accounting import COMMANDS, accounting_of, needs_accounting
 from hdrl.slurm.recorded import keep_run, read_run
 from hdrl.slurm.rules import scheduling_of
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 from .test_failures import command_lines, stand_ins
 
@@ -144,7 +144,7 @@ def test_a_database_that_misbehaves(
     stand_ins(tmp_path, monkeypatch, names=(*cluster.COMMANDS, *COMMANDS), **{**STAND_INS, **changes})
     temporary = Path(tempfile.mkdtemp(prefix="fails-"))
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    workload = replace(small_workload(Job(0.0, 2)), site=asked((-1, 1, 0)))
+    workload = replace(small_workload(JobSpec(0.0, 2)), site=asked((-1, 1, 0)))
     settings = SlurmSettings(speed=1.0, timeout_s=1.0)
     with pytest.raises(SimulationError) as caught:
         simulate(site({}, QOS), workload, "slurm", simulator="slurm", slurm=settings, energy=False)
@@ -198,7 +198,7 @@ def played(platform: Platform, workload: Workload, folder: Path) -> list[int]:
 def test_who_has_used_more_waits(tmp_path: Path) -> None:
     weights = {"PriorityWeightFairshare": "100000", "PriorityCalcPeriod": "1", "AccountingStorageType": "slurmdbd"}
     platform = site({"optics": {}, "biology": {}}, {}, **weights, PriorityDecayHalfLife="60")
-    jobs = [Job(float(at), 4, gflop=300.0, requested_time_s=600.0) for at in (0, 10, 20)]
+    jobs = [JobSpec(float(at), 4, gflop=300.0, requested_time_s=600.0) for at in (0, 10, 20)]
     workload = replace(small_workload(*jobs), site=asked((0, 1, -1), (0, 1, -1), (1, 2, -1)))
     assert played(platform, workload, tmp_path) == [0, 2, 1]
     run = read_run(tmp_path / "kept")
@@ -212,8 +212,8 @@ def test_who_has_used_more_waits(tmp_path: Path) -> None:
 def test_a_job_of_a_higher_qos_takes_the_nodes_of_another_one_which_begins_anew(tmp_path: Path) -> None:
     # The higher QOS runs one job at a time.
     platform = site({}, QOS | {"high": QOS["high"] | {"GrpJobs": "1"}}, **PREEMPTS)
-    jobs = [Job(0.0, 4, gflop=900.0, requested_time_s=1800.0)]
-    jobs += [Job(300.0 + at, 2, gflop=60.0, requested_time_s=600.0) for at in (0, 1)]
+    jobs = [JobSpec(0.0, 4, gflop=900.0, requested_time_s=1800.0)]
+    jobs += [JobSpec(300.0 + at, 2, gflop=60.0, requested_time_s=600.0) for at in (0, 1)]
     workload = replace(small_workload(*jobs), site=asked((-1, 1, 0), (-1, 1, 1), (-1, 1, 1)))
     assert played(platform, workload, tmp_path) == [1, 2, 0]
     run = read_run(tmp_path / "kept")

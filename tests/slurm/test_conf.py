@@ -9,9 +9,9 @@ from hdrl.base.errors import PlatformError, ReadError
 from hdrl.batch import read_platform
 from hdrl.slurm.conf import scheduling_lines, slurm_conf, without_paths
 from hdrl.slurm.machine import machine_of
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
-PLAIN = small_workload(Job(0.0, 1))
+PLAIN = small_workload(JobSpec(0.0, 1))
 
 
 def node(cores: int, gflops: float, memory_gb: float = 64.0) -> Node:
@@ -47,7 +47,7 @@ def test_a_machine_that_does_not_say_its_nodes_gets_some() -> None:
 
 def test_memory_counts_where_it_can_run_short() -> None:
     platform = small_platform(*[node(4, 1.0, memory_gb=4.0)] * 3)
-    hungry = small_workload(Job(0.0, 1, memory_mib=2000.0))
+    hungry = small_workload(JobSpec(0.0, 1, memory_mib=2000.0))
     assert machine_of(platform, hungry, max_nodes=3).counts_memory
     with pytest.raises(
         PlatformError, match=r"run short of memory on its 3 nodes, and slurm\.daemons allows 2; raise it"
@@ -64,7 +64,7 @@ def test_machines_that_slurm_cannot_simulate() -> None:
         PlatformError, match=r"has 2 kinds of nodes, and each needs a daemon; raise slurm\.daemons from 1"
     ):
         machine_of(two_kinds, PLAIN, max_nodes=1)
-    busy = small_workload(Job(0.0, 1, bandwidth_gbps=1e6))
+    busy = small_workload(JobSpec(0.0, 1, bandwidth_gbps=1e6))
     with pytest.raises(PlatformError, match=r"--set workload\.bandwidth=none"):
         machine_of(two_kinds, busy, max_nodes=8)
     with pytest.raises(PlatformError, match="would have 100,000 cores, more than 65,533"):

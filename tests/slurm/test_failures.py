@@ -14,7 +14,7 @@ from hdrl.batch import read_platform, simulate
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.slurm import cluster
 from hdrl.slurm.cluster import COMMANDS
-from hdrl.testing import Job, small_workload
+from hdrl.testing import JobSpec, small_workload
 
 LISTENING = """
 import os, re, socket, time
@@ -82,7 +82,7 @@ def fails(*, timeout_s: float = 20.0) -> str:
     with pytest.raises(SimulationError) as caught:
         simulate(
             read_platform("homogeneous:4"),
-            small_workload(Job(0.0, 2)),
+            small_workload(JobSpec(0.0, 2)),
             "slurm",
             simulator="slurm",
             slurm=SlurmSettings(speed=1.0, timeout_s=timeout_s, daemons=1),
@@ -144,11 +144,11 @@ def test_a_slurm_that_misbehaves(
 )
 def test_policies_that_no_slurm_follows(policy: Any, problem: str) -> None:
     with pytest.raises((DecisionError, OptionsError), match=problem):
-        simulate(read_platform("homogeneous:4"), small_workload(Job(0.0, 2)), policy, simulator="slurm")
+        simulate(read_platform("homogeneous:4"), small_workload(JobSpec(0.0, 2)), policy, simulator="slurm")
 
 
 def test_runs_that_take_too_long() -> None:
-    hours = [Job(3600.0 * hour, 1, gflop=60.0, requested_time_s=60.0) for hour in range(20)]
+    hours = [JobSpec(3600.0 * hour, 1, gflop=60.0, requested_time_s=60.0) for hour in range(20)]
     with pytest.raises(SimulationError) as caught:
         simulate(
             read_platform("homogeneous:4"),
@@ -164,6 +164,6 @@ def test_runs_that_take_too_long() -> None:
 
 
 def test_limits_that_slurm_cannot_have() -> None:
-    killed_later = small_workload(Job(0.0, 2, walltime_s=200.0, requested_time_s=100.0))
+    killed_later = small_workload(JobSpec(0.0, 2, walltime_s=200.0, requested_time_s=100.0))
     with pytest.raises(SimulationError, match="Slurm has one limit for both"):
         simulate(read_platform("homogeneous:4"), killed_later, "slurm", simulator="slurm")

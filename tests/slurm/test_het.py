@@ -19,7 +19,7 @@ from hdrl.settings.batch.site_rules.model import SiteJobs, undemanding_jobs
 from hdrl.slurm.fidelity import simulated_start_s
 from hdrl.slurm.recorded import RecordedRun, read_run
 from hdrl.slurm.simulator import SlurmSimulator
-from hdrl.testing import Job, small_workload
+from hdrl.testing import JobSpec, small_workload
 
 from .test_rules import site_platform
 
@@ -99,7 +99,7 @@ def test_a_first_component_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_components_that_run_for_different_times_are_refused() -> None:
     asked = undemanding_jobs(2)
     asked["het_group"] = 1
-    jobs = [Job(0.0, 4, gflop=gflop, requested_time_s=300.0) for gflop in (60.0, 90.0)]
+    jobs = [JobSpec(0.0, 4, gflop=gflop, requested_time_s=300.0) for gflop in (60.0, 90.0)]
     workload = replace(small_workload(*jobs), site=SiteJobs(jobs=asked))
     with pytest.raises(SimulationError, match="whose components run for different times"):
         SlurmSimulator(site_platform(), workload, folder=None, settings=SlurmSettings())

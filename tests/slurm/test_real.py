@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import SimulationError
-from hdrl.batch import Trace, read_platform, simulate
+from hdrl.batch import BatchTrace, read_platform, simulate
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.model import SiteJobs, undemanding_jobs
 from hdrl.slurm import cluster
 from hdrl.slurm.recorded import read_run
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 from .test_failures import command_lines
 from .test_rules import depends, outage, rules, site_platform, window
@@ -45,17 +45,17 @@ def settings(**changes: float) -> SlurmSettings:
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> BatchTrace:
     """Return what became of six jobs: on cores of 2 and of 4 Gflop/s, one too long, one that fails."""
     platform = small_platform(Node((Processor(4, 2.0),)), Node((Processor(8, 4.0),)))
     hour = {"requested_time_s": 3600.0, "walltime_s": 3600.0}
     workload = small_workload(
-        Job(0.0, 12, gflop=400.0, **hour),
-        Job(1.0, 8, gflop=400.0, **hour),
-        Job(2.0, 8, gflop=400.0, **hour),
-        Job(100.0, 4, gflop=2000.0, requested_time_s=60.0, walltime_s=60.0),
-        Job(101.0, 1, steps=((0, 30.0, 0), (3, 0.0, 7)), **hour),  # type: ignore[arg-type]
-        Job(102.0, 1, gflop=1.0, **hour),
+        JobSpec(0.0, 12, gflop=400.0, **hour),
+        JobSpec(1.0, 8, gflop=400.0, **hour),
+        JobSpec(2.0, 8, gflop=400.0, **hour),
+        JobSpec(100.0, 4, gflop=2000.0, requested_time_s=60.0, walltime_s=60.0),
+        JobSpec(101.0, 1, steps=((0, 30.0, 0), (3, 0.0, 7)), **hour),  # type: ignore[arg-type]
+        JobSpec(102.0, 1, gflop=1.0, **hour),
     )
     folder = tmp_path_factory.mktemp("run")
     found = simulate(platform, workload, "slurm", simulator="slurm", slurm=settings(), folder=folder)
@@ -67,7 +67,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return found
 
 
-def test_states_and_times(trace: Trace) -> None:
+def test_states_and_times(trace: BatchTrace) -> None:
     records = trace.records
     assert [JobState(state).name.removeprefix("COMPLETED_") for state in records["state"].tolist()] == [
         *["SUCCESSFULLY"] * 3,
@@ -83,7 +83,7 @@ def test_states_and_times(trace: Trace) -> None:
     assert trace.end_s == end_s.max()
 
 
-def test_no_core_has_two_jobs(trace: Trace) -> None:
+def test_no_core_has_two_jobs(trace: BatchTrace) -> None:
     records = trace.records
     end_s = records["start_s"] + records["run_s"]
     assert records["n_cores"].tolist() == trace.workload.jobs["cores"].tolist()
@@ -97,26 +97,26 @@ def test_no_core_has_two_jobs(trace: Trace) -> None:
 def test_the_rules_of_a_site(tmp_path: Path) -> None:
     minute = {"requested_time_s": 60.0}
     jobs = {
-        "first": Job(0.0, 4, gflop=50.0, **minute),
-        "if it ends well": Job(1.0, 4, gflop=20.0, **minute),
-        "if it fails": Job(2.0, 4, gflop=20.0, **minute),
-        "after a date": Job(3.0, 1, gflop=20.0, **minute),
-        "once released": Job(4.0, 1, gflop=20.0, **minute),
-        "cancelled": Job(5.0, 1, gflop=400.0, **minute),
-        "cancelled while held": Job(6.0, 1, gflop=20.0, **minute),
-        "task 0": Job(7.0, 1, gflop=20.0, **minute),
-        "task 1": Job(7.0, 1, gflop=30.0, **minute),
-        "task 2": Job(7.0, 1, gflop=20.0, **minute),
-        "after one of its name": Job(8.0, 1, gflop=20.0, **minute),
-        "a minute after a start": Job(9.0, 1, gflop=20.0, **minute),
-        "in vain, task 0": Job(10.0, 1, gflop=20.0, **minute),
-        "in vain, task 1": Job(10.0, 1, gflop=20.0, **minute),
-        "on two nodes": Job(11.0, 2, gflop=20.0, **minute),
-        "on whole nodes": Job(12.0, 2, gflop=20.0, **minute),
-        "short": Job(13.0, 1, gflop=20.0, **minute),
-        "short, once a reservation is over": Job(14.0, 1, gflop=20.0, requested_time_s=300.0),
-        "on a drained node": Job(32.0, 1, gflop=20.0, **minute),
-        "on a node that fails": Job(60.0, 1, gflop=60.0, **minute),
+        "first": JobSpec(0.0, 4, gflop=50.0, **minute),
+        "if it ends well": JobSpec(1.0, 4, gflop=20.0, **minute),
+        "if it fails": JobSpec(2.0, 4, gflop=20.0, **minute),
+        "after a date": JobSpec(3.0, 1, gflop=20.0, **minute),
+        "once released": JobSpec(4.0, 1, gflop=20.0, **minute),
+        "cancelled": JobSpec(5.0, 1, gflop=400.0, **minute),
+        "cancelled while held": JobSpec(6.0, 1, gflop=20.0, **minute),
+        "task 0": JobSpec(7.0, 1, gflop=20.0, **minute),
+        "task 1": JobSpec(7.0, 1, gflop=30.0, **minute),
+        "task 2": JobSpec(7.0, 1, gflop=20.0, **minute),
+        "after one of its name": JobSpec(8.0, 1, gflop=20.0, **minute),
+        "a minute after a start": JobSpec(9.0, 1, gflop=20.0, **minute),
+        "in vain, task 0": JobSpec(10.0, 1, gflop=20.0, **minute),
+        "in vain, task 1": JobSpec(10.0, 1, gflop=20.0, **minute),
+        "on two nodes": JobSpec(11.0, 2, gflop=20.0, **minute),
+        "on whole nodes": JobSpec(12.0, 2, gflop=20.0, **minute),
+        "short": JobSpec(13.0, 1, gflop=20.0, **minute),
+        "short, once a reservation is over": JobSpec(14.0, 1, gflop=20.0, requested_time_s=300.0),
+        "on a drained node": JobSpec(32.0, 1, gflop=20.0, **minute),
+        "on a node that fails": JobSpec(60.0, 1, gflop=60.0, **minute),
     }
     number = {name: place for place, name in enumerate(jobs)}
     asked = undemanding_jobs(len(jobs))
@@ -187,7 +187,7 @@ def test_the_rules_of_a_site(tmp_path: Path) -> None:
     check_recorded(tmp_path, jobs, found)
 
 
-def check_recorded(folder: Path, jobs: dict[str, Job], found: Trace) -> None:
+def check_recorded(folder: Path, jobs: dict[str, JobSpec], found: BatchTrace) -> None:
     """Check that what is recorded says what was asked for and what happened."""
     run = read_run(folder)
     # The tasks of an array are side by side here, so that jobs are in the same order.
@@ -215,7 +215,7 @@ def check_recorded(folder: Path, jobs: dict[str, Job], found: Trace) -> None:
 def test_the_components_of_a_het_job_start_together(tmp_path: Path) -> None:
     asked = undemanding_jobs(4)
     asked["partitions"], asked["het_group"] = (2, 0, 0, 2), (-1, 5, -1, 5)
-    jobs = [Job(at, 4, gflop=60.0, requested_time_s=300.0) for at in (0.0, 1.0, 1.0, 1.0)]
+    jobs = [JobSpec(at, 4, gflop=60.0, requested_time_s=300.0) for at in (0.0, 1.0, 1.0, 1.0)]
     workload = replace(small_workload(*jobs), site=SiteJobs(jobs=asked))
     found = simulate(site_platform(), workload, "slurm", simulator="slurm", slurm=settings(), folder=tmp_path)
     # The other component waits for the node of the first job, too.
@@ -230,8 +230,10 @@ def test_the_components_of_a_het_job_start_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("policy", "lua"), [("slurm", True), ("sjf", True), ("sjf", False)])
 def test_a_deployed_policy_orders_the_queue(tmp_path: Path, policy: str, *, lua: bool) -> None:
-    jobs = [Job(0.0, 4, gflop=400.0, requested_time_s=900.0)]
-    jobs += [Job(10.0 + n, 4, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))]
+    jobs = [JobSpec(0.0, 4, gflop=400.0, requested_time_s=900.0)]
+    jobs += [
+        JobSpec(10.0 + n, 4, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))
+    ]
     found = simulate(
         read_platform("homogeneous:4"),
         small_workload(*jobs),
@@ -270,7 +272,7 @@ def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_one_job() -> None:
     simulate(
         read_platform("homogeneous:4"),
-        small_workload(Job(0.0, 2, gflop=3600.0)),
+        small_workload(JobSpec(0.0, 2, gflop=3600.0)),
         "slurm",
         simulator="slurm",
         slurm=settings(),
@@ -281,7 +283,7 @@ def test_a_slow_host_is_refused() -> None:
     with pytest.raises(SimulationError, match=r"took .* simulated s a job on this host, more than 0\.001 s"):
         simulate(
             read_platform("homogeneous:4"),
-            small_workload(Job(0.0, 2, gflop=10.0)),
+            small_workload(JobSpec(0.0, 2, gflop=10.0)),
             "slurm",
             simulator="slurm",
             slurm=settings(max_overhead_s=0.001),
@@ -293,8 +295,8 @@ import sys, tempfile
 tempfile.tempdir = sys.argv[1]
 from hdrl.batch import read_platform, simulate
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.testing import Job, small_workload
-workload = small_workload(Job(0.0, 2, gflop=36000.0))
+from hdrl.testing import JobSpec, small_workload
+workload = small_workload(JobSpec(0.0, 2, gflop=36000.0))
 simulate(read_platform("homogeneous:4"), workload, "slurm", simulator="slurm", slurm=SlurmSettings(speed=100.0))
 """
 

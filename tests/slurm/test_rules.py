@@ -26,7 +26,7 @@ from hdrl.settings.batch.site_rules.model import (
 from hdrl.slurm.machine import machine_of
 from hdrl.slurm.requests import JobRequests, UnsupportedBySlurm, events_of, requests_of
 from hdrl.slurm.rules import check_nodes, check_rules, node_words, partition_lines, partitions_of, scheduling_of
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 
 def rules(**changes: object) -> SiteRules:
@@ -51,7 +51,7 @@ def site_platform(**changes: object) -> Platform:
 
 
 def test_nodes_of_one_partition_are_put_together() -> None:
-    machine = machine_of(site_platform(), small_workload(Job(0.0, 1)), max_nodes=2)
+    machine = machine_of(site_platform(), small_workload(JobSpec(0.0, 1)), max_nodes=2)
     assert [(one.name, one.cores.tolist(), one.like) for one in machine.nodes] == [
         ("k0n1", list(range(4, 12)), 1),
         ("k0n2", list(range(4)), 0),
@@ -80,7 +80,7 @@ def test_nodes_that_differ_to_the_rules_are_not_put_together() -> None:
     nodes = rules().nodes.copy()
     nodes["features"], nodes["weight"] = (0, 2, 3), (1, 1, 7)
     site = site_platform(nodes=nodes, feature_names=("ib", "big"))
-    machine = machine_of(site, small_workload(Job(0.0, 1)), max_nodes=3)
+    machine = machine_of(site, small_workload(JobSpec(0.0, 1)), max_nodes=3)
     assert [one.like for one in machine.nodes] == [1, 2, 0]
     assert site.site is not None
     assert node_words(site.site, machine) == [" Features=big Weight=1", " Features=ib,big Weight=7", " Weight=1"]
@@ -88,7 +88,7 @@ def test_nodes_that_differ_to_the_rules_are_not_put_together() -> None:
         {"reservations": window(0.0, 9.0), "reservation_nodes": ONLY_THIRD},
         {"outages": outage(2, 5.0, 7.0)},
     ):
-        machine = machine_of(site_platform(**changes), small_workload(Job(0.0, 1)), max_nodes=3)
+        machine = machine_of(site_platform(**changes), small_workload(JobSpec(0.0, 1)), max_nodes=3)
         assert [one.like for one in machine.nodes] == [1, 2, 0]
 
 
@@ -110,7 +110,7 @@ def test_limits_of_nodes_and_whole_nodes() -> None:
     partitions["min_nodes"], partitions["max_nodes"], partitions["is_exclusive"] = (0, 2), (3, UNLIMITED), (0, 1)
     site = site_platform(partitions=partitions)
     assert site.site is not None
-    few, all_three = (machine_of(site, small_workload(Job(0.0, 1)), max_nodes=n) for n in (2, 3))
+    few, all_three = (machine_of(site, small_workload(JobSpec(0.0, 1)), max_nodes=n) for n in (2, 3))
     lines = partition_lines(site.site, all_three)
     assert [line.partition("State=UP ")[2] for line in lines] == [
         "OverSubscribe=NO MaxNodes=3",
@@ -160,7 +160,7 @@ def depends(*rows: tuple[int, int, int, float]) -> NDArray[np.void]:
 
 def requests(jobs: NDArray[np.void], *dependencies: tuple[int, int, int, float], **changes: float) -> list[JobRequests]:
     """Return what is asked of Slurm for jobs that come a second after each other, or as the changes say."""
-    workload = small_workload(*(Job(**({"submit_s": float(n), "cores": 1} | changes)) for n in range(len(jobs))))  # type: ignore[arg-type]
+    workload = small_workload(*(JobSpec(**({"submit_s": float(n), "cores": 1} | changes)) for n in range(len(jobs))))  # type: ignore[arg-type]
     asked = SiteJobs(jobs=jobs, dependencies=depends(*dependencies))
     return requests_of(rules(feature_names=("ib", "big")), asked, workload, np.arange(len(jobs)))
 
@@ -219,7 +219,7 @@ def test_what_users_and_administrators_do() -> None:
     site = site_platform(reservations=window(900.0, 1200.0), reservation_nodes=ONLY_THIRD, outages=outages)
     jobs = undemanding_jobs(3)
     jobs["held_until_s"], jobs["cancelled_s"][1] = (30.0, 0.0, -np.inf), 0.5
-    workload = small_workload(*(Job(float(n), 1) for n in range(3)))
+    workload = small_workload(*(JobSpec(float(n), 1) for n in range(3)))
     machine = machine_of(site, workload, max_nodes=3)
     assert site.site is not None
     asked = SiteJobs(jobs=jobs, origin_s=1000.0)

@@ -14,7 +14,7 @@ from hdrl.batsim.exact.context import Scheduler
 from hdrl.batsim.pybatsim.host import HostedScheduler
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.model import Workload
 
 SIMULATORS = ("embedded", "exact")
@@ -30,7 +30,7 @@ def run_scheduler(
     options: Mapping[str, Any] | None = None,
     energy: bool = True,
     platform_file: Path | None = None,
-) -> Trace:
+) -> BatchTrace:
     """Simulate a workload on a platform under a scheduler of PyBatsim, in this process.
 
     Parameters

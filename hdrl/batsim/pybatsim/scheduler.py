@@ -64,7 +64,10 @@ class SchedulerSettings:
 
 
 class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyBatsim has no types
-    """Decides as hdrl does: PyBatsim's events go to a `DecisionSystem`, its requests to PyBatsim."""
+    """Pass PyBatsim's events to a `DecisionSystem`, and its requests back to PyBatsim.
+
+    PyBatsim loads the class by this name, which follows from the name of the file.
+    """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)

@@ -40,7 +40,7 @@ from hdrl.settings.batch.envs.machines import WorkloadLike, unpoolable_reason
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace, with_unrun
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.model import Workload
 
 N_JOBS = (256, 512)
@@ -248,7 +248,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         scores = np.array([outcome.scores[self.objective] for outcome in outcomes])
         return -scores if self.objective == "utilization" else scores
 
-    def trace(self, row: int = 0) -> Trace:
+    def trace(self, row: int = 0) -> BatchTrace:
         """Return the trace of the last episode of a row that has ended, for metrics, pictures and reports.
 
         Its cores are whole nodes.

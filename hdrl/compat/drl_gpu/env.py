@@ -29,7 +29,7 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.envs.loads import loads_of
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.trace.model import TaskTrace
@@ -72,7 +72,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: Cluster | str = "drl-gpu",
+        machine: GpuCluster | str = "drl-gpu",
         load: GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None = None,
         n_jobs: Length = None,
         start: Start = None,

@@ -21,7 +21,7 @@ from hdrl.base.seeding import stream
 from hdrl.compat.drl_gpu import world as kernel
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.requests import chosen_errors
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.readers import read_trace
 from hdrl.settings.gpu.simulation.events import signals_of
@@ -90,14 +90,14 @@ def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoa
     return read_trace(path, form=form)
 
 
-def check_can_be_split(load: GpuLoad, cluster: Cluster) -> None:
+def check_can_be_split(load: GpuLoad, cluster: GpuCluster) -> None:
     """Refuse loads with a job that needs more GPUs than there are, of whatever types."""
     for place in np.flatnonzero(load.jobs["n_gpus"] > cluster.n_units)[:1].tolist():
         n_gpus = int(load.jobs["n_gpus"][place])
         raise WorkloadError(f"{load.name}: job {place} asks for {n_gpus} GPUs, {cluster.name} has {cluster.n_units}")
 
 
-def shared_arrays(cluster: Cluster, errors: frozenset[str]) -> dict[str, NDArray[Any]]:
+def shared_arrays(cluster: GpuCluster, errors: frozenset[str]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a world that follow from the cluster and the errors."""
     flags = np.zeros(kernel.N_FLAGS, dtype=np.int64)
     for name, place in _FLAGS.items():
@@ -126,7 +126,7 @@ def flops_of(load: GpuLoad) -> NDArray[np.float64]:
 
 
 def play_baseline(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     baseline: str,
     *,
@@ -152,7 +152,7 @@ def play_baseline(
     return _outcome_of(cluster, load, world, chosen)
 
 
-def _outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
+def _outcome_of(cluster: GpuCluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
     """Return the outcome of the jobs of the first environment."""
     n, now_s = load.n_items, float(world.now_s[0, 0])
     arrivals_s, starts_s, ends_s = load.jobs["arrival_s"], world.start_s[0, :n], world.end_s[0, :n]
@@ -173,7 +173,7 @@ def _outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: 
     )
 
 
-def trace_of_seconds(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, n_decisions: int = 0) -> TaskTrace:
+def trace_of_seconds(cluster: GpuCluster, load: GpuLoad, world: kernel.Seconds, n_decisions: int = 0) -> TaskTrace:
     """Return the Trace of the first environment; jobs without GPUs have stays without units."""
     n, now_s = load.n_items, float(world.now_s[0, 0])
     is_done, has_started = world.is_done[0, :n] > 0, world.start_s[0, :n] >= 0
@@ -209,7 +209,7 @@ def trace_of_seconds(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, n_d
     )
 
 
-def _units_of(cluster: Cluster, stays: NDArray[np.void], held: NDArray[np.int64]) -> NDArray[np.int32]:
+def _units_of(cluster: GpuCluster, stays: NDArray[np.void], held: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the GPUs of each stay: the first idle ones of each type; the stay itself has only counts."""
     by_speed = np.argsort(-cluster.speeds, kind="stable")
     idle = [np.flatnonzero(cluster.type_of_gpu == one).tolist() for one in by_speed]

@@ -81,7 +81,7 @@ class Environment(Protocol):
 
 
 class Agent(nn.Module):
-    """The base of all agents: how it meets the environment.
+    """The base of all agents, under the name that agent files of HDeepRM derive from.
 
     ``rewards``: one per decision of the simulation so far.
     """

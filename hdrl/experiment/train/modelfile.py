@@ -206,9 +206,9 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
 def check_hdeeprm_layout(choice: AgentChoice, output: Path | None) -> None:
     """Refuse to save a model as HDeepRM does if HDeepRM could not load it."""
     if output is None:
-        raise OptionsError("--hdeeprm-model says how --outmodel FILE is written, and no file is given")
+        raise OptionsError("--hdeeprm-model sets the format of --outmodel FILE, which is missing")
     if choice.kind is not AgentKind.HDEEPRM:
-        raise OptionsError(f"--hdeeprm-model is for agents of HDeepRM's API, which {choice.name} has not")
+        raise OptionsError(f"--hdeeprm-model is for agents of HDeepRM's API; {choice.name} has another API")
 
 
 def write_hdeeprm_model(source: Path, target: Path) -> None:

@@ -24,7 +24,7 @@ from hdrl.settings.adaptation.inputs import find_tables
 from hdrl.settings.adaptation.load import Jobs, check_device, jobs_of
 from hdrl.settings.adaptation.machine import Device, read_device
 from hdrl.settings.adaptation.models import N_IDS
-from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, Job, outcome, trace_of
+from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, AdaptingJob, outcome, trace_of
 from hdrl.settings.adaptation.table import Table, n_states
 from hdrl.trace.model import OutcomeTrace
 
@@ -202,7 +202,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         load = self.loads[window.workload].window(window.start, window.n_jobs)
         outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
         for number in range(load.n_items):
-            job = Job(load.tables[load.table[number]], int(load.draw[number]), 0)
+            job = AdaptingJob(load.tables[load.table[number]], int(load.draw[number]), 0)
             outcomes[number] = outcome(job, int(self._sequence[0, number]))
         return trace_of(self.machine, load, outcomes, int(self._lengths[0]))
 

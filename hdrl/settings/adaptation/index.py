@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from hdrl.base import elementary
 from hdrl.base.weights import bounded_weights
 from hdrl.settings.adaptation.load import Jobs
-from hdrl.settings.adaptation.models import BLOCK_KINDS, Layer, Model, split_block
+from hdrl.settings.adaptation.models import BLOCK_KINDS, DnnModel, Layer, split_block
 from hdrl.settings.adaptation.table import Table
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ def checked_weights(weights: ArrayLike) -> Floats:
     return bounded_weights(weights, len(NAMES), LARGEST_WEIGHT)
 
 
-def features(model: Model, time_left: float, decided: float) -> Floats:
+def features(model: DnnModel, time_left: float, decided: float) -> Floats:
     """Return the features of each original block for the index, shape ``(n_blocks, n_weights)``.
 
     Parameters

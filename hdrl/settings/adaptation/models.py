@@ -46,7 +46,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class DnnModel:
     """A network, cut into blocks.
 
     Attributes
@@ -67,7 +67,7 @@ class Model:
         """All layers."""
         return tuple(layer for block in self.blocks for layer in block)
 
-    def deepened(self, target: int) -> Model:
+    def deepened(self, target: int) -> DnnModel:
         """Return the network with one more block behind an original one; refuse blocks that do not exist."""
         if not 0 <= target < len(self.targets):
             raise OptionsError(f"{self.name}: no block {target} to deepen, expected 0 to {len(self.targets) - 1}")
@@ -78,9 +78,9 @@ class Model:
         return replace(self, blocks=blocks, targets=targets)
 
 
-def reachable(model: Model, n_steps: int) -> list[Model]:
+def reachable(model: DnnModel, n_steps: int) -> list[DnnModel]:
     """Return all networks after up to ``n_steps`` deepenings, the one at the beginning first; each once."""
-    found: dict[tuple[tuple[Layer, ...], ...], Model] = {}
+    found: dict[tuple[tuple[Layer, ...], ...], DnnModel] = {}
     for n_deepened in range(n_steps + 1):
         for targets in itertools.combinations_with_replacement(range(len(model.targets)), n_deepened):
             deep = model
@@ -121,7 +121,7 @@ def _read_layer(text: str, where: str) -> Layer:
     return Layer(kind, tuple(map(int, sizes)))
 
 
-def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
+def model_of(name: str, texts: Sequence[str], where: str = "layers") -> DnnModel:
     """Cut a list of layers into blocks.
 
     Raises
@@ -138,10 +138,10 @@ def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
         blocks[-1].append(layer)
     if not any(layer.kind in BLOCK_KINDS for layer in blocks[-1]):
         raise OptionsError(f"{where}: {name} has no convolution and no linear layer")
-    return Model(name, tuple(map(tuple, blocks)), tuple(range(len(blocks))))
+    return DnnModel(name, tuple(map(tuple, blocks)), tuple(range(len(blocks))))
 
 
-def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "layers") -> Model:
+def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "layers") -> DnnModel:
     """Return a network from the layers of each block, see `read_layer`.
 
     Raises
@@ -155,7 +155,7 @@ def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "la
             raise OptionsError(f"{where}: block {number} of {name} has no convolution and no linear layer")
     if not read:
         raise OptionsError(f"{where}: {name} has no blocks")
-    return Model(name, read, tuple(range(len(read))))
+    return DnnModel(name, read, tuple(range(len(read))))
 
 
 def _conv(n_in: int, widths: Sequence[int], n_classes: int, kernel: str = "conv") -> list[str]:
@@ -216,7 +216,7 @@ with a number, of which only names are published, have sizes of our own. The oth
 CIFAR10_SHAPE, CIFAR10_CLASSES = (3, 32, 32), 10
 
 
-def find_model(name: str, shape: tuple[int, ...] = CIFAR10_SHAPE, n_classes: int = CIFAR10_CLASSES) -> Model:
+def find_model(name: str, shape: tuple[int, ...] = CIFAR10_SHAPE, n_classes: int = CIFAR10_CLASSES) -> DnnModel:
     """Return a network by name, sized to examples of a shape (channels first); raise UnknownName for others."""
     if name not in MODELS:
         raise UnknownName("model", name, MODELS)
@@ -245,11 +245,11 @@ def _id(layer: Layer) -> int:
     return 1 + len(_PLAIN) + _WIDE.index(layer.kind) * _N_WIDTHS + step
 
 
-def describe(model: Model) -> list[str]:
+def describe(model: DnnModel) -> list[str]:
     """Return the layers in words, as `model_of` takes them."""
     return [str(layer) for layer in model.layers]
 
 
-def describe_blocks(model: Model) -> list[list[str]]:
+def describe_blocks(model: DnnModel) -> list[list[str]]:
     """Return the layers of each block in words, as `model_of_blocks` takes them."""
     return [[str(layer) for layer in block] for block in model.blocks]

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import SUFFIX, located_errors, run_file
-from hdrl.settings.adaptation.models import BLOCK_KINDS, Layer, Model, find_model, model_of_blocks
+from hdrl.settings.adaptation.models import BLOCK_KINDS, DnnModel, Layer, find_model, model_of_blocks
 
 FUNCTION = "blocks"
 """The function of a user's file: from the shape of an example and the number of classes to blocks."""
@@ -20,7 +20,7 @@ def is_own_model(text: str) -> bool:
     return text.endswith(SUFFIX)
 
 
-def read_model(text: str, shape: tuple[int, ...], n_classes: int) -> Model:
+def read_model(text: str, shape: tuple[int, ...], n_classes: int) -> DnnModel:
     """Return a network by name, or that of a user's file.
 
     Parameters
@@ -40,7 +40,7 @@ def read_model(text: str, shape: tuple[int, ...], n_classes: int) -> Model:
     return find_model(text, shape, n_classes)
 
 
-def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> Model:
+def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> DnnModel:
     """Return the network that a user's file names.
 
     The file has a function ``blocks(shape, n_classes)``. It returns a list of blocks, each a list of layers in words,
@@ -70,7 +70,7 @@ def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> Model:
     return model
 
 
-def check_fits(model: Model, shape: tuple[int, ...], n_classes: int, where: str) -> None:
+def check_fits(model: DnnModel, shape: tuple[int, ...], n_classes: int, where: str) -> None:
     """Refuse a network whose layers do not fit one another, the data, or the number of classes."""
     now = shape
     for number, layer in enumerate(model.layers):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.adaptation.index import BY_HAND, sequence_of, start_weights
-from hdrl.settings.adaptation.simulation import Advisor, Job, decide_step_by_step
+from hdrl.settings.adaptation.simulation import AdaptingJob, Advisor, decide_step_by_step
 from hdrl.settings.adaptation.table import Table
 
 LINEAR_DECAY = "linear-decay"
@@ -27,14 +27,14 @@ SPREAD = 0.05
 class Chooses:
     """Chooses by a function of the job, and ignores the outcomes."""
 
-    def __init__(self, choose: Callable[[Job], int | str]) -> None:
+    def __init__(self, choose: Callable[[AdaptingJob], int | str]) -> None:
         self._choose = choose
 
-    def choose(self, job: Job) -> int | str:
+    def choose(self, job: AdaptingJob) -> int | str:
         """Return the action for a job."""
         return self._choose(job)
 
-    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+    def observe(self, job: AdaptingJob, chosen: int | str, validation: float) -> None:
         """Take in the outcome of a job: see `Advisor.observe`."""
 
 
@@ -53,7 +53,7 @@ class Bandit:
         self._pulls: dict[int, NDArray[np.float64]] = {}
         self._sums: dict[int, NDArray[np.float64]] = {}
 
-    def choose(self, job: Job) -> int:
+    def choose(self, job: AdaptingJob) -> int:
         """Return the arm with the largest index."""
         pulls = self._pulls.setdefault(job.kind, np.zeros(job.table.n_sequences))
         sums = self._sums.setdefault(job.kind, np.zeros(job.table.n_sequences))
@@ -62,7 +62,7 @@ class Bandit:
         best = np.flatnonzero(index == index.max())
         return int(best[self._random.integers(len(best))])
 
-    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+    def observe(self, job: AdaptingJob, chosen: int | str, validation: float) -> None:
         """Learn from the outcome of a job: see `Advisor.observe`."""
         self._pulls[job.kind][int(chosen)] += 1.0
         self._sums[job.kind][int(chosen)] += validation
@@ -104,7 +104,7 @@ def _thompson(
 BANDITS: Mapping[str, Index] = MappingProxyType({"epsilon-greedy": _epsilon_greedy, "ucb": _ucb, "thompson": _thompson})
 
 
-def _look_ahead(job: Job) -> int:
+def _look_ahead(job: AdaptingJob) -> int:
     """Try each action now and nothing later, keep the best, and go on from there."""
     table = job.table
     nothing = table.n_actions - 1
@@ -119,7 +119,7 @@ def _look_ahead(job: Job) -> int:
     return decide_step_by_step(table, decide)
 
 
-def _hill_climbing(job: Job) -> int:
+def _hill_climbing(job: AdaptingJob) -> int:
     """Change one action of the best sequence so far, as long as that helps (after Elsken et al., arXiv 1711.04528)."""
     table = job.table
     here = table.never
@@ -143,7 +143,7 @@ def _neighbours(table: Table, sequence: int) -> list[int]:
     ]
 
 
-def _successive_halving(job: Job) -> int:
+def _successive_halving(job: AdaptingJob) -> int:
     """Train all for a while, keep the better half, and so on (Jamieson and Talwalkar, AISTATS 2016).
 
     The halves are those of the table's rungs: after each of them, and at the end, as many are left as take equal steps
@@ -169,20 +169,20 @@ def _successive_halving(job: Job) -> int:
     return left[0]
 
 
-def _exhaustive(job: Job) -> int:
+def _exhaustive(job: AdaptingJob) -> int:
     """Train the job under every sequence and keep what is best by validation."""
     found = [job.train(one) for one in range(job.table.n_sequences)]
     return int(np.argmax(found))
 
 
-def _always(block: int) -> Callable[[Job], int]:
+def _always(block: int) -> Callable[[AdaptingJob], int]:
     return lambda job: job.table.sequence([block % (job.table.n_actions - 1)] * job.table.n_steps)
 
 
-def _fixed(digits: str) -> Callable[[Job], int]:
+def _fixed(digits: str) -> Callable[[AdaptingJob], int]:
     actions = [int(digit) for digit in digits]
 
-    def choose(job: Job) -> int:
+    def choose(job: AdaptingJob) -> int:
         table = job.table
         if len(actions) != table.n_steps or max(actions) >= table.n_actions:
             raise OptionsError(
@@ -193,7 +193,7 @@ def _fixed(digits: str) -> Callable[[Job], int]:
     return choose
 
 
-FIXED: Mapping[str, Callable[[Job], int | str]] = MappingProxyType(
+FIXED: Mapping[str, Callable[[AdaptingJob], int | str]] = MappingProxyType(
     {
         "never": lambda job: job.table.never,
         LINEAR_DECAY: lambda _: LINEAR_DECAY,
@@ -204,7 +204,7 @@ FIXED: Mapping[str, Callable[[Job], int | str]] = MappingProxyType(
 )
 """Policies that try nothing out. ``oracle`` uses the table itself."""
 
-SEARCHES: Mapping[str, Callable[[Job], int]] = MappingProxyType(
+SEARCHES: Mapping[str, Callable[[AdaptingJob], int]] = MappingProxyType(
     {
         "look-ahead": _look_ahead,
         "hill-climbing": _hill_climbing,
@@ -237,7 +237,7 @@ def index_advisor(weights: NDArray[np.float64]) -> Advisor:
     """Return an advisor that decides by an index with some weights."""
     by_kind: dict[int, int] = {}
 
-    def choose(job: Job) -> int:
+    def choose(job: AdaptingJob) -> int:
         if job.kind not in by_kind:
             by_kind[job.kind] = sequence_of(job.table, weights)
         return by_kind[job.kind]

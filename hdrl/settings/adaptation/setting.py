@@ -11,7 +11,7 @@ import numpy as np
 
 from hdrl.base.seeding import stream
 from hdrl.metrics import UNRUN, with_roles
-from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Policy, Progress, Setting, Simulator, View
+from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Policy, Progress, RunView, Setting, Simulator
 from hdrl.settings.adaptation.environments import AdaptationIndexSpec, AdaptationSpec
 from hdrl.settings.adaptation.figures import FIGURES
 from hdrl.settings.adaptation.files import FILES, read_run
@@ -22,7 +22,7 @@ from hdrl.settings.adaptation.metrics import METRICS, compute_metrics
 from hdrl.settings.adaptation.named_policies import AdaptationPolicies, Own, Situation
 from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 from hdrl.settings.adaptation.policies import make_advisor
-from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simulate
+from hdrl.settings.adaptation.simulation import AdaptingJob, decide_step_by_step, simulate
 from hdrl.trace.model import OutcomeTrace
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class AdaptationSimulator(Simulator[AdaptationOptions, AdaptationSweep, Device, 
         return simulate(machine, load, advisor, progress)
 
 
-class AdaptationView(View):
+class AdaptationView(RunView):
     """Tables, and what became of each job."""
 
     def read(self, folder: Path, name: str | None = None) -> Run:
@@ -125,7 +125,7 @@ class _OwnAdvisor:
     def __init__(self, own: Own) -> None:
         self._own = own
 
-    def choose(self, job: Job) -> int:
+    def choose(self, job: AdaptingJob) -> int:
         """Return the sequence of a job."""
         table = job.table
 
@@ -136,7 +136,7 @@ class _OwnAdvisor:
 
         return decide_step_by_step(table, decide)
 
-    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+    def observe(self, job: AdaptingJob, chosen: int | str, validation: float) -> None:
         """Ignore the outcome."""
 
 

@@ -36,7 +36,7 @@ spent on other sequences; how often it was deepened."""
 
 
 @dataclass
-class Job:
+class AdaptingJob:
     """A job as a policy sees it: what it is, and what training it further shows.
 
     Attributes
@@ -86,10 +86,10 @@ class Job:
 class Advisor(Protocol):
     """Decides for one job after the other."""
 
-    def choose(self, job: Job) -> int | str:
+    def choose(self, job: AdaptingJob) -> int | str:
         """Return the sequence of a job, or the name of a training rule without adaptation."""
 
-    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+    def observe(self, job: AdaptingJob, chosen: int | str, validation: float) -> None:
         """Take in the validation accuracy at the end of a job, before the next job is chosen for."""
 
 
@@ -110,7 +110,7 @@ def simulate(
     outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
     for number in range(load.n_items):
         table, draw = load.tables[load.table[number]], int(load.draw[number])
-        job = Job(table, draw, int(load.table[number]))
+        job = AdaptingJob(table, draw, int(load.table[number]))
         chosen = advisor.choose(job)
         if isinstance(chosen, str):
             outcomes[number] = _without_adaptation(table, draw, chosen, job.spent_s)
@@ -125,8 +125,8 @@ def simulate(
 _FORMER_NAME = "told"
 
 
-def _observer_of(advisor: Advisor) -> Callable[[Job, int | str, float], None]:
-    former: Callable[[Job, int | str, float], None] | None = getattr(advisor, _FORMER_NAME, None)
+def _observer_of(advisor: Advisor) -> Callable[[AdaptingJob, int | str, float], None]:
+    former: Callable[[AdaptingJob, int | str, float], None] | None = getattr(advisor, _FORMER_NAME, None)
     inherited = getattr(type(advisor), "observe", Advisor.observe)
     if former is None or inherited is not Advisor.observe:
         return advisor.observe
@@ -134,7 +134,7 @@ def _observer_of(advisor: Advisor) -> Callable[[Job, int | str, float], None]:
     return former
 
 
-def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
+def outcome(job: AdaptingJob, sequence: int) -> tuple[Any, ...]:
     """Return the outcome of a job under a sequence, a row of `OUTCOME_DTYPE`; refuse unknown sequences."""
     table = job.table
     if not 0 <= sequence < table.n_sequences:
@@ -150,7 +150,7 @@ def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
 
 
 def _plain_s(table: Table, sequence: int) -> float:
-    job = Job(table, 0, 0)
+    job = AdaptingJob(table, 0, 0)
     job.train(sequence)
     return job.spent_s
 

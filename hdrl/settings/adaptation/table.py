@@ -16,7 +16,7 @@ from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import read_json
 from hdrl.base.hashing import sha256_of
 from hdrl.options.problems import shown
-from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of, model_of_blocks
+from hdrl.settings.adaptation.models import MODELS, DnnModel, find_model, layer_ids, model_of, model_of_blocks
 
 SEED_DEVICE = "gv100"
 """The device of tables that name none: those of ChamiLamelas' advisor."""
@@ -69,7 +69,7 @@ class Table:
     """
 
     name: str
-    model: Model
+    model: DnnModel
     scenario: str
     data: str
     device: str
@@ -120,7 +120,7 @@ class Table:
         return float(self.expected.max())
 
     @cached_property
-    def models(self) -> tuple[Model, ...]:
+    def models(self) -> tuple[DnnModel, ...]:
         """The network in each state."""
         found = [self.model]
         for place in range(1, len(self.time_left_s)):
@@ -205,7 +205,7 @@ def read_table(path: Path) -> Table:
     )
 
 
-def _model(data: Mapping[str, Any], path: Path) -> Model:
+def _model(data: Mapping[str, Any], path: Path) -> DnnModel:
     name = data.get("model")
     if not isinstance(name, str):
         raise ReadError(path, "has no model, expected its name")
@@ -217,7 +217,7 @@ def _model(data: Mapping[str, Any], path: Path) -> Model:
     if _are_texts(layers):
         return model_of(name, layers, f"{path}: layers")
     if not isinstance(layers, list) or not all(map(_are_texts, layers)):
-        raise ReadError(path, "layers is not a list of texts, and none of lists of texts, one for each block")
+        raise ReadError(path, "layers is neither a list of texts nor a list of such lists, one for each block")
     return model_of_blocks(name, layers, f"{path}: layers")
 
 

@@ -17,7 +17,7 @@ from hdrl.metrics.tasks import COUNTS, DISTRIBUTIONS, MACHINE, OWN, count_states
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hdrl.settings.batch.simulation.trace import OverUtilization, Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace, OverUtilization
 
 _BATSIM = "Batsim 4.2.1, out_schedule.csv"
 _HDEEPRM = "HDeepRM 0.3.1, overutilizations.json"
@@ -132,7 +132,7 @@ def _user_fairness(user: NDArray[np.int32], wait_s: FloatArray, run_s: FloatArra
     return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
 
 
-def compute_metrics(trace: Trace) -> dict[str, float]:
+def compute_metrics(trace: BatchTrace) -> dict[str, float]:
     """Return every metric of `METRICS` for one simulation.
 
     Times and slowdowns are those of *finished* jobs: all that ran to an end, whether success, failure, walltime or a

@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from hdrl.metrics import with_roles
-from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Setting, Simulator, View
+from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, RunView, Setting, Simulator
 from hdrl.settings.batch import options as batch_options
 from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulator_arguments import simulator_arguments
 from hdrl.settings.batch.simulators import SIMULATORS, floor_of
 from hdrl.settings.batch.sweep import BatchSweep
@@ -130,7 +130,7 @@ class BatchInputs(
         ]
 
 
-class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Workload, Trace]):
+class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Workload, BatchTrace]):
     """The kernel, and the simulators outside."""
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
@@ -152,7 +152,7 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
         options: batch_options.Options | BatchSweep | None = None,
         progress: Progress | None = None,
         folder: Path | None = None,
-    ) -> Trace:
+    ) -> BatchTrace:
         """Simulate jobs under a policy."""
         from hdrl.settings.batch.policies import simulate
 
@@ -169,7 +169,7 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
         return 1 if options.simulator == "slurm" else None
 
 
-class BatchView(View):
+class BatchView(RunView):
     """Batsim's files."""
 
     @property
@@ -214,7 +214,7 @@ def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
             yield ("dependencies", f"{path.name}: {followed}")
 
 
-def _write_batsim_files(trace: Trace, folder: Path) -> None:
+def _write_batsim_files(trace: BatchTrace, folder: Path) -> None:
     from hdrl.settings.batch.simulation.outputs import write_batsim_files
 
     name = str(trace.info.get("simulator"))
@@ -222,20 +222,20 @@ def _write_batsim_files(trace: Trace, folder: Path) -> None:
         write_batsim_files(trace, folder)
 
 
-def _write_overutilizations(trace: Trace, folder: Path) -> None:
+def _write_overutilizations(trace: BatchTrace, folder: Path) -> None:
     from hdrl.settings.batch.simulation.outputs import write_overutilizations
 
     write_overutilizations(trace, folder / "overutilizations.json")
 
 
-def _write_site_files(trace: Trace, folder: Path) -> None:
+def _write_site_files(trace: BatchTrace, folder: Path) -> None:
     if trace.site is not None:
         from hdrl.settings.batch.site_rules.metrics import write_site_files
 
         write_site_files(trace, folder)
 
 
-def _write_schedule_trace(trace: Trace, folder: Path) -> None:
+def _write_schedule_trace(trace: BatchTrace, folder: Path) -> None:
     from hdrl.base.files import atomic_write
     from hdrl.settings.batch.simulation.paje import format_schedule_trace
 
@@ -243,7 +243,7 @@ def _write_schedule_trace(trace: Trace, folder: Path) -> None:
         out.write(format_schedule_trace(trace))
 
 
-def _write_hosts(trace: Trace, folder: Path) -> None:
+def _write_hosts(trace: BatchTrace, folder: Path) -> None:
     from hdrl.base.files import atomic_write
     from hdrl.settings.batch.simulation.hosts import format_hosts, hosts_arrays
 
@@ -251,14 +251,14 @@ def _write_hosts(trace: Trace, folder: Path) -> None:
         out.write(format_hosts(hosts_arrays(trace)))
 
 
-def _write_platform(trace: Trace, folder: Path) -> None:
+def _write_platform(trace: BatchTrace, folder: Path) -> None:
     from hdrl.settings.batch.platform.simgrid import write_simgrid
 
     if not (folder / "platform.xml").exists():  # a simulator outside the kernel was given one
         write_simgrid(trace.platform, folder / "platform.xml")
 
 
-def _write_workload(trace: Trace, folder: Path) -> None:
+def _write_workload(trace: BatchTrace, folder: Path) -> None:
     from hdrl.settings.batch.workload import write_batsim_json
 
     if not (folder / "workload.json").exists():

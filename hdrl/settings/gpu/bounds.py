@@ -20,13 +20,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
 
 Floats = NDArray[np.float64]
 
 
-def jct_bound_s(load: GpuLoad, cluster: Cluster, *, jobs_per_gpu: int = 1) -> float:
+def jct_bound_s(load: GpuLoad, cluster: GpuCluster, *, jobs_per_gpu: int = 1) -> float:
     """Return a lower bound of the mean completion time of all jobs, in seconds; NaN if a job can never run.
 
     It holds for preemption without loss, full knowledge, and jobs that may leave their nodes at any time. Up to
@@ -42,20 +42,20 @@ def jct_bound_s(load: GpuLoad, cluster: Cluster, *, jobs_per_gpu: int = 1) -> fl
     return float(max(sums)) / len(shortest_s)
 
 
-def _rates(load: GpuLoad, cluster: Cluster) -> Floats:
+def _rates(load: GpuLoad, cluster: GpuCluster) -> Floats:
     """Return the work per second of each job on each type, 0 where it may not run, shape ``(n_jobs, n_types)``."""
     numbers, rates = load.profiles(cluster)
     is_allowed = (load.allowed(cluster)[:, None] >> np.arange(len(cluster.types))) & 1
     return np.asarray(rates.max(axis=2)[numbers] * is_allowed)
 
 
-def _shortest_s(load: GpuLoad, cluster: Cluster) -> Floats:
+def _shortest_s(load: GpuLoad, cluster: GpuCluster) -> Floats:
     """Return the shortest duration of each job, in seconds."""
     with np.errstate(divide="ignore"):
         return np.asarray(load.jobs["work"] / _rates(load, cluster).max(axis=1))
 
 
-def _share_s(load: GpuLoad, cluster: Cluster) -> Floats:
+def _share_s(load: GpuLoad, cluster: GpuCluster) -> Floats:
     """Return for how long each job needs the whole cluster at least.
 
     GPUs may be counted as one likes, since what a job takes is weighed like what there is: each as one, or by its

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.setting import EnvironmentSpec, Fingerprints, Index, Indexed
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 
@@ -27,7 +27,7 @@ def _named_rules(options: GpuOptions | GpuSweep) -> dict[str, Any]:
     return {"restart_s": list(rules.restart_s), "levels": list(rules.levels), **same}
 
 
-class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fingerprints[Cluster, GpuLoad]):
+class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, GpuCluster, GpuLoad], Fingerprints[GpuCluster, GpuLoad]):
     """Starting and preempting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/GpuCluster-v0"
@@ -51,7 +51,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return the objective, where less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
-    def unplayable_reason(self, arguments: Mapping[str, Any], machine: Cluster | None = None) -> str | None:
+    def unplayable_reason(self, arguments: Mapping[str, Any], machine: GpuCluster | None = None) -> str | None:
         """Return why its models are not played beside policies: the original's rules are others."""
         del machine
         if self.is_compatible(arguments):
@@ -62,7 +62,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
         return bool(arguments.get("sees_durations", True))
 
-    def item_fingerprints(self, machine: Cluster, load: GpuLoad) -> NDArray[np.int64]:
+    def item_fingerprints(self, machine: GpuCluster, load: GpuLoad) -> NDArray[np.int64]:
         """Return the GPUs, the share of a GPU and the work of each job; the machine is not looked at."""
         del machine
         jobs = load.jobs
@@ -71,7 +71,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
 
     def player(
         self,
-        machine: Cluster,
+        machine: GpuCluster,
         load: GpuLoad,
         arguments: Mapping[str, Any],
         options: GpuOptions | GpuSweep | None = None,
@@ -85,7 +85,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         return GpuClusterEnv(machine=machine, load=load, n_jobs="all", records=True, **chosen)
 
 
-class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Indexed[Cluster, GpuLoad]):
+class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, GpuCluster, GpuLoad], Indexed[GpuCluster, GpuLoad]):
     """Weights of an index of jobs, judged by windows of loads, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/GpuIndex-v0"
@@ -102,7 +102,7 @@ class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Inde
 
     def player(
         self,
-        machine: Cluster,
+        machine: GpuCluster,
         load: GpuLoad,
         arguments: Mapping[str, Any],
         options: GpuOptions | GpuSweep | None = None,
@@ -122,7 +122,7 @@ class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Inde
 
     def run_index(
         self,
-        machine: Cluster,
+        machine: GpuCluster,
         loads: Sequence[GpuLoad],
         weights: NDArray[np.float64],
         arguments: Mapping[str, Any],

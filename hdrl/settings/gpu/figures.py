@@ -34,7 +34,7 @@ from hdrl.figures.style import (
 )
 from hdrl.figures.tables import TABLE_FIGURES, TableRun, levels
 from hdrl.metrics.tasks import is_finished
-from hdrl.setting import View
+from hdrl.setting import RunView
 from hdrl.settings.gpu.files import GPUS_FILE, JOBS_FILE
 
 N_COLOURS = 8
@@ -64,7 +64,7 @@ class GpuRun(TableRun):
     folder: Path = Path()
 
 
-class GpuView(View):
+class GpuView(RunView):
     """Pictures of runs on GPU clusters."""
 
     def read(self, folder: Path, name: str | None = None) -> Run:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hdrl.base.errors import OptionsError
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
 from hdrl.settings.gpu.ignored_keys import GAVEL, POISSON
 from hdrl.settings.gpu.loads import google
@@ -32,7 +32,7 @@ def poisson_model(options: AnyLoadOptions) -> Poisson:
     return Poisson(**values, speeds=options.speeds or "flops")
 
 
-def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) -> GpuLoad:
+def load_of(options: Any, text: str, cluster: GpuCluster, offered: float | None) -> GpuLoad:
     """Return the load that an experiment or a comparison names, and check that the cluster can run it.
 
     Arrivals are stretched to the offered load, if there is one.
@@ -51,7 +51,7 @@ def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) ->
     return adapting(found, options, cluster, load.seed)
 
 
-def adapting(load: GpuLoad, options: Any, cluster: Cluster, seed: int) -> GpuLoad:
+def adapting(load: GpuLoad, options: Any, cluster: GpuCluster, seed: int) -> GpuLoad:
     """Return a load of jobs that adapt and end at their deadlines, if options say so; the load itself if not.
 
     Users say how long these jobs train, so this is public.

@@ -22,7 +22,7 @@ from hdrl.setting import (
     Setting,
     Simulator,
 )
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clusters
+from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster, shipped_clusters
 from hdrl.settings.gpu.environments import GpuClusterSpec, GpuIndexSpec
 from hdrl.settings.gpu.figures import FIGURES, GpuView
 from hdrl.settings.gpu.files import FILES
@@ -44,9 +44,9 @@ HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
 
 
 class GpuInputs(
-    Inputs[GpuOptions, GpuSweep, Cluster, GpuLoad],
-    LoadGenerator[GpuSweep, Cluster, GpuLoad],
-    Cautions[GpuSweep, Cluster, GpuLoad],
+    Inputs[GpuOptions, GpuSweep, GpuCluster, GpuLoad],
+    LoadGenerator[GpuSweep, GpuCluster, GpuLoad],
+    Cautions[GpuSweep, GpuCluster, GpuLoad],
 ):
     """Clusters, and loads of traces and generators."""
 
@@ -58,11 +58,11 @@ class GpuInputs(
         """Return the shipped clusters."""
         return dict.fromkeys(shipped_clusters(), "")
 
-    def machine(self, options: GpuOptions | GpuSweep) -> Cluster:
+    def machine(self, options: GpuOptions | GpuSweep) -> GpuCluster:
         """Read the cluster."""
         return read_cluster(options.platform, options.folder)
 
-    def load(self, options: GpuOptions, machine: Cluster) -> GpuLoad:
+    def load(self, options: GpuOptions, machine: GpuCluster) -> GpuLoad:
         """Read or generate the load of an experiment."""
         check_load_options(options, [kind_of(options.workload)])
         load = load_of(options, options.workload, machine, options.load.offered)
@@ -70,7 +70,7 @@ class GpuInputs(
             _LOG.warning("%s: %s", load.name, fault)
         return load
 
-    def loads(self, sweep: GpuSweep, machine: Cluster) -> list[GpuLoad]:
+    def loads(self, sweep: GpuSweep, machine: GpuCluster) -> list[GpuLoad]:
         """Read the loads of a comparison; each at several offered loads if the sweep names several."""
         offered = sweep.load.offered
         check_load_options(sweep, map(kind_of, sweep.workloads))
@@ -79,7 +79,9 @@ class GpuInputs(
         found = [(load_of(sweep, text, machine, one), one) for text in sweep.workloads for one in offered]
         return [replace(load, name=f"{load.name} at {one:g}") for load, one in found]
 
-    def generate(self, sweep: GpuSweep, machine: Cluster, n_items: int, *, offered_load: float, seed: int) -> GpuLoad:
+    def generate(
+        self, sweep: GpuSweep, machine: GpuCluster, n_items: int, *, offered_load: float, seed: int
+    ) -> GpuLoad:
         """Make jobs by the Poisson generator."""
         model = poisson_model(sweep.load)
         most = int(machine.gpus_of_type.max())
@@ -89,7 +91,7 @@ class GpuInputs(
         check_runs_on(load, machine)
         return adapting(load, sweep, machine, seed)
 
-    def offered_load(self, machine: Cluster, load: GpuLoad) -> float | None:
+    def offered_load(self, machine: GpuCluster, load: GpuLoad) -> float | None:
         """Return the GPU time that arrives per time, as a share of all GPUs."""
         return load.offered(machine)
 
@@ -98,7 +100,7 @@ class GpuInputs(
         del sweep
         return [load.name for load in loads if np.isnan(load.jobs["requested_s"]).all()]
 
-    def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
+    def cautions(self, sweep: GpuSweep, machine: GpuCluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
         """Return cautions for readers: faults of traces, loads that no scheduler can serve, or that need none."""
         found = []
         advice = "so that it says little about schedulers; load.offered stretches it"
@@ -117,7 +119,7 @@ class GpuInputs(
         return found
 
 
-class GpuSimulator(Simulator[GpuOptions, GpuSweep, Cluster, GpuLoad, TaskTrace]):
+class GpuSimulator(Simulator[GpuOptions, GpuSweep, GpuCluster, GpuLoad, TaskTrace]):
     """The kernel of jobs, and Gavel's rounds."""
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
@@ -129,7 +131,7 @@ class GpuSimulator(Simulator[GpuOptions, GpuSweep, Cluster, GpuLoad, TaskTrace])
 
     def simulate(
         self,
-        machine: Cluster,
+        machine: GpuCluster,
         load: GpuLoad,
         policy: Policy,
         *,

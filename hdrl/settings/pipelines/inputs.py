@@ -14,7 +14,7 @@ from hdrl.base.errors import OptionsError, ReadError, WorkloadError
 from hdrl.base.files import expanded
 from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of, int_of
-from hdrl.settings.pipelines.loads.generate import Model, generate
+from hdrl.settings.pipelines.loads.generate import PipelineModel, generate
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
 from hdrl.settings.pipelines.loads.readers import MAX_CONFIGURATIONS, PipelineSet, read_set
 from hdrl.settings.pipelines.loads.releases import MAX_INSTANCES, Context, ends_us, release
@@ -66,7 +66,7 @@ def all_configurations(found: PipelineSet) -> list[PipelineLoad]:
 
 
 def generated_load(
-    model: Model,
+    model: PipelineModel,
     *,
     seed: int,
     times: Times | None = None,
@@ -95,7 +95,7 @@ def generated_load(
 
 
 def generated_loads(
-    model: Model,
+    model: PipelineModel,
     *,
     seed: int,
     n_sets: int,
@@ -184,7 +184,7 @@ def read_loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> li
     are none.
     """
     if load is None:
-        model = Model(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
+        model = PipelineModel(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
         return [generated_load(model, seed=seed) for seed in range(N_DEFAULT_LOADS)]
     given = [load] if isinstance(load, (PipelineLoad, str, Path)) else list(load)
     found = [one for text in given for one in ([text] if isinstance(text, PipelineLoad) else loads_of(text))]
@@ -215,4 +215,4 @@ def _generated(text: str) -> PipelineLoad:
         raise WorkloadError(
             f"load is {text!r}, expected generated:<utilisation>:<seed>, such as generated:0.8:7"
         ) from None
-    return generated_load(Model(utilization=utilization), seed=seed)
+    return generated_load(PipelineModel(utilization=utilization), seed=seed)

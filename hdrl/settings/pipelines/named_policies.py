@@ -50,9 +50,9 @@ class PipelinePolicies(PolicyBook):
         if found is None:
             return None
         if not callable(found):
-            raise OptionsError(f"{path}: policy is {found!r}, expected a function of a View")
+            raise OptionsError(f"{path}: policy is {found!r}, expected a function policy(view)")
         if suffix:
-            raise OptionsError(f"{path}: {suffix!r} means nothing behind a policy in Python")
+            raise OptionsError(f"{path}: a policy in Python takes no suffix, found {suffix!r}")
         return found
 
     def draws(self, policy: str) -> bool:

@@ -47,7 +47,7 @@ class ContextOptions(Block):
 
 
 class ModelOptions(Block):
-    """Options for generated pipelines, see `hdrl.settings.pipelines.loads.generate.Model`."""
+    """Options for generated pipelines, see `hdrl.settings.pipelines.loads.generate.PipelineModel`."""
 
     n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="Number of pipelines.")
     utilization: Utilization = Field(
@@ -112,7 +112,7 @@ class PipelineLoadOptions(Block):
     @model_validator(mode="after")
     def _check_utilization_keys(self) -> Self:
         if self.utilizations and self.model.utilization != ModelOptions().utilization:
-            raise ValueError("load.utilizations takes the place of load.model.utilization: one of them")
+            raise ValueError("load.utilizations replaces load.model.utilization: give one of them")
         names = [f"{one:g}" for one in self.utilizations]
         if len(set(names)) < len(names):
             raise ValueError(f"load.utilizations holds {max(names, key=names.count)} more than once")
@@ -122,7 +122,9 @@ class PipelineLoadOptions(Block):
     def _check_period_keys(self) -> Self:
         ways = [bool(self.contexts), self.tour != "none", bool(self.configuration) or self.horizon_ms is not None]
         if sum(ways) > 1:
-            raise ValueError("load.contexts and load.tour say periods and lengths: one of them, without the others")
+            raise ValueError(
+                "load.contexts, load.tour and load.configuration or load.horizon_ms exclude each other: give one"
+            )
         return self
 
     def refused(self, reasons: Mapping[str, str]) -> None:

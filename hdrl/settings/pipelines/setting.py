@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.base.files import expanded
 from hdrl.metrics import with_roles
-from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Message, Policy, Progress, Setting, Simulator, View
+from hdrl.setting import (
+    Cautions,
+    Inputs,
+    LoadGenerator,
+    Measures,
+    Message,
+    Policy,
+    Progress,
+    RunView,
+    Setting,
+    Simulator,
+)
 from hdrl.settings.pipelines.environments import PipelinesIndexSpec, PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
@@ -127,7 +138,7 @@ class PipelineSimulator(Simulator[PipelineOptions, PipelineSweep, Units, Pipelin
         return trace
 
 
-class PipelineView(View):
+class PipelineView(RunView):
     """Tables of instances and of runs of kernels."""
 
     @property
@@ -152,13 +163,13 @@ def _set(text: str, folder: Path, options: PipelineLoadOptions) -> Any:
 
 
 def _model(options: PipelineLoadOptions, machine: Units, utilization: float | None = None) -> Any:
-    from hdrl.settings.pipelines.loads.generate import Model
+    from hdrl.settings.pipelines.loads.generate import PipelineModel
 
     values = options.model.model_dump()
     values["periods_ms"] = tuple(values["periods_ms"])
     if utilization is not None:
         values["utilization"] = utilization
-    return Model(**values, n_units=machine.n_units)
+    return PipelineModel(**values, n_units=machine.n_units)
 
 
 def _loads(text: str, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad]:

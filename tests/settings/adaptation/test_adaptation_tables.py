@@ -15,7 +15,7 @@ from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.metrics import compute_metrics
 from hdrl.settings.adaptation.models import MODELS, describe, find_model, layer_ids, model_of
 from hdrl.settings.adaptation.policies import NAMES, make_advisor, read_policy
-from hdrl.settings.adaptation.simulation import Job, simulate
+from hdrl.settings.adaptation.simulation import AdaptingJob, simulate
 from hdrl.settings.adaptation.table import Table, read_table
 from hdrl.settings.adaptation.values import values_json
 from hdrl.trace.model import OutcomeTrace
@@ -140,7 +140,7 @@ def test_linear_decay_is_ranked_though_it_is_no_sequence(table: Table) -> None:
 
 
 def test_what_is_shared_is_paid_once(table: Table) -> None:
-    job = Job(table, 0, 0)
+    job = AdaptingJob(table, 0, 0)
     job.train(table.sequence([0, 0, 0]), rung=0)
     assert job.spent_s == pytest.approx(10 + 10 + 20)
     job.train(table.sequence([0, 0, 1]))
@@ -188,7 +188,7 @@ def broken(change: str) -> dict[str, Any]:
         ("device", "device is '', expected the name of the device that ran the jobs"),
         ("accuracy", "rows[3].accuracy is 7, expected a number from 0 to 1"),
         ("curves", "has rungs, but rows without curves"),
-        ("blocks", "layers is not a list of texts, and none of lists of texts, one for each block"),
+        ("blocks", "layers is neither a list of texts nor a list of such lists, one for each block"),
         ("model", "no model 'convnet5' is known; did you mean"),
         ("layer", "no layer 'konv'; did you mean 'conv'?"),
         ("budget", "has no budget"),

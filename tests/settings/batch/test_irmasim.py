@@ -29,7 +29,7 @@ from hdrl.settings.batch.platform.pstates import FREE, IDLE
 from hdrl.settings.batch.report.gantt import platform_of
 from hdrl.settings.batch.report.runs import read_run
 from hdrl.settings.batch.workload import Workload, read_workload
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 CURVES = pstate_rules("modelV1")
@@ -91,7 +91,7 @@ def test_every_job_does_its_work_at_the_speeds_of_the_model():
     platform, _ = example("save")
     n_jobs, reference = 60, platform.reference_gflops
     jobs = [
-        Job(float(at), gflop=float(work), bandwidth_gbps=float(gbps))
+        JobSpec(float(at), gflop=float(work), bandwidth_gbps=float(gbps))
         for at, work, gbps in zip(
             np.cumsum(rng.exponential(0.6, n_jobs)),
             rng.uniform(1, 12, n_jobs),
@@ -160,7 +160,9 @@ def test_work_and_energy_are_those_of_the_fits(tmp_path: Path):
     platform = read(tmp_path, NODES_V2, rules=pstate_rules("modelV2"))
     n_jobs, reference = 60, platform.reference_gflops
     at, work, gbps = np.cumsum(rng.exponential(0.5, n_jobs)), rng.uniform(1, 12, n_jobs), rng.uniform(0, 0.2, n_jobs)
-    jobs = [Job(*one[:1], gflop=one[1], bandwidth_gbps=one[2]) for one in np.stack([at, work, gbps], axis=1).tolist()]
+    jobs = [
+        JobSpec(*one[:1], gflop=one[1], bandwidth_gbps=one[2]) for one in np.stack([at, work, gbps], axis=1).tolist()
+    ]
     trace = hdrl.simulate(platform, small_workload(*jobs), "first-first")
     start_s, core = trace.records["start_s"], np.array([trace.cores_of(job)[0] for job in range(n_jobs)])
     end_s, node = start_s + trace.records["run_s"], platform.processor_of_core[core]
@@ -189,14 +191,14 @@ def test_fits_are_cut_where_they_make_no_sense(tmp_path: Path):
     content["node"]["fast"] |= {"cbb": -50.0, "p10": -500.0}
     content["node"]["slow"] |= {"abb": 4000.0, "dbb": 0.01}
     platform = read(tmp_path, content, rules=pstate_rules("modelV2"))
-    jobs = [Job(gflop=0.034, bandwidth_gbps=1.0) for _ in range(6)]
+    jobs = [JobSpec(gflop=0.034, bandwidth_gbps=1.0) for _ in range(6)]
     trace = hdrl.simulate(platform, small_workload(*jobs), "first-first")
     assert trace.records["run_s"].max() == pytest.approx(10.0, rel=0.1), "a thousandth of the peak"
     assert hdrl.compute_metrics(trace)["energy_j"] > 0
 
 
 def test_its_last_version_takes_off_nine_tenths_of_what_is_lost(tmp_path: Path):
-    job = small_workload(Job(gflop=3.4, bandwidth_gbps=0.3))
+    job = small_workload(JobSpec(gflop=3.4, bandwidth_gbps=0.3))
     runs_s = []
     for mode in (None, "irmasim"):
         platform = read(tmp_path, NODES_V2, rules=pstate_rules("modelV2", compatibility=mode))
@@ -213,7 +215,7 @@ def test_nodes_of_a_fit_come_back(tmp_path: Path):
     assert (platform.n_nodes, platform.n_cores, platform.memory_mib.tolist()[1:]) == (3, 10, [8192, 8192])
     assert build_platform(describe_platform(platform), name="p", rules=rules) == platform
     assert platform.peak_power_w[0] * 4 == pytest.approx(10 + 4 * 4 - 0.1 * 16)
-    assert "slow each other down by fits" in (unpoolable_reason(small_nodes(tmp_path), small_workload(Job())) or "")
+    assert "slow each other down by fits" in (unpoolable_reason(small_nodes(tmp_path), small_workload(JobSpec())) or "")
     older = {"platform": {"p": {"clusters": [{"nodes": [{"type": "n"}]}]}}, "node": TYPES["node"]}
     older["processor"] = {"p": {"cores": 4, "clock_rate": 1.7, "dpflops_per_cycle": 1, "profile_version": 2, **FIT}}
     assert read(tmp_path, older, rules=rules).is_fitted, "fits of processors, as in its older files"
@@ -250,7 +252,7 @@ def test_options_follow_the_model_of_the_platform(tmp_path: Path):
 def test_what_else_knows_machines_knows_curves(tmp_path: Path):
     platform, workload = example("spread")
     assert "slow each other down" in (unpoolable_reason(platform, workload) or "")
-    assert unpoolable_reason(platform, small_workload(Job(bandwidth_gbps=7.9))) is None
+    assert unpoolable_reason(platform, small_workload(JobSpec(bandwidth_gbps=7.9))) is None
     with pytest.raises(PlatformError, match="expected simulator 'embedded', or another contention"):
         write_simgrid(platform, tmp_path / "platform.xml")
     with pytest.raises(PlatformError, match="expected simulator 'embedded'"):
@@ -323,7 +325,7 @@ def test_nodes_of_model_v1_1_are_those_of_model_v1_as_a_whole(tmp_path: Path):
     for name in ("full_w", "curves", "peak_flops", "first_core_of_processor"):
         assert getattr(platform, name).tolist() == getattr(other, name).tolist(), name
     # 2 s on a core of 2 Gop/s: 8 W and 3 W there, half a watt on the other node.
-    found = hdrl.compute_metrics(hdrl.simulate(platform, small_workload(Job(gflop=4.0)), "first-first"))
+    found = hdrl.compute_metrics(hdrl.simulate(platform, small_workload(JobSpec(gflop=4.0)), "first-first"))
     assert found["energy_j"] == pytest.approx(2 * (8 + 3) + 2 * 0.5, rel=1e-6)
     (tmp_path / "p.json").write_text(json.dumps(WHOLE))
     assert options(tmp_path, {"type": "NodeWM"}, platform_name="a").contention == "modelV1"
@@ -639,7 +641,7 @@ def test_launching_its_options_needs_no_change(tmp_path: Path):
 
 def test_first_takes_cores_in_the_order_of_the_platform():
     platform = small_platform(Node((Processor(2, 1.0),)), Node((Processor(2, 3.0),)))
-    jobs = [Job(cores=1), Job(cores=2), Job(cores=1)]
+    jobs = [JobSpec(cores=1), JobSpec(cores=2), JobSpec(cores=1)]
     trace = hdrl.simulate(platform, small_workload(*jobs), "first-first")
     assert [trace.cores_of(job).tolist() for job in range(3)] == [[0], [1, 2], [3]]
 

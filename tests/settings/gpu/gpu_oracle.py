@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.policies.names import ORDERS, Policy
 from hdrl.settings.gpu.policies.rules import Rules
@@ -59,7 +59,7 @@ class Job:
 class Oracle:
     """A simulation: first-fit or consolidated placement in the order of the file."""
 
-    def __init__(self, cluster: Cluster, load: GpuLoad, policy: Policy, rules: Rules) -> None:
+    def __init__(self, cluster: GpuCluster, load: GpuLoad, policy: Policy, rules: Rules) -> None:
         self.policy, self.rules, self.now, self.stays = policy, rules, 0.0, []
         self.types = cluster.nodes["gpu_type"].tolist()
         self.free = [[1000] * n for n in cluster.nodes["n_gpus"].tolist()]
@@ -339,7 +339,7 @@ class Oracle:
                 self.decide()
 
 
-def play(cluster: Cluster, load: GpuLoad, policy: Policy, rules: Rules) -> Oracle:
+def play(cluster: GpuCluster, load: GpuLoad, policy: Policy, rules: Rules) -> Oracle:
     """Simulate, and return the simulation."""
     assert ORDERS[policy.order]
     oracle = Oracle(cluster, load, policy, rules)

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
 from hdrl.settings.gpu.envs.making import gpu_cluster_vector
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.loads.values import JobValues, read_values
@@ -25,7 +25,7 @@ from hdrl.settings.gpu.simulation.events import simulate
 from hdrl.settings.gpu.simulation.rounds import simulate_rounds
 from hdrl.trace.model import OutcomeTrace, TaskState
 
-ONE_GPU = Cluster("one", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+ONE_GPU = GpuCluster("one", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
 
 DEEPEN, NOTHING = 0, 1
 
@@ -160,7 +160,7 @@ def test_what_does_not_go_together_is_one_line(load: GpuLoad) -> None:
         (OptionsError, "checkpoint_s", lambda: outcomes(load, "fifo", checkpoint_s=1.0)),
         (OptionsError, "2 decisions among 2 actions", lambda: outcomes(load, "fifo+fixed-012")),
         (OptionsError, "2 decisions among 2 actions", lambda: outcomes(load, "fifo+fixed-02")),
-        (OptionsError, "says its advisor twice", lambda: read_policy("fifo+exact+never")),
+        (OptionsError, "names its advisor twice", lambda: read_policy("fifo+exact+never")),
         (UnknownName, "did you mean 'promise'", lambda: read_policy("fifo+promised")),
         (WorkloadError, "rounds do not support jobs that adapt", lambda: simulate_rounds(ONE_GPU, load, "gavel-las")),
         (WorkloadError, "no agent learns", lambda: gpu_cluster_vector(1, machine=ONE_GPU, load=load)),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdrl.settings.gpu.bounds import jct_bound_s
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.names import read_policy
@@ -41,7 +41,7 @@ def test_a_job_that_can_never_run_has_no_bound() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(world=worlds(), policy=st.sampled_from(POLICIES), restart=st.sampled_from([0.0, 1.0]))
-def test_no_policy_is_better(world: tuple[Cluster, GpuLoad], policy: str, restart: float) -> None:
+def test_no_policy_is_better(world: tuple[GpuCluster, GpuLoad], policy: str, restart: float) -> None:
     cluster, load = world
     found = compute_metrics(simulate(cluster, load, read_policy(policy), rules=Rules(restart_s=(restart, restart))))
     assert found["jct_over_bound"] >= 1.0 - 1e-9

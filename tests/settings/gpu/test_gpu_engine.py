@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdrl.base.errors import OptionsError, SimulationError, UnknownName, WorkloadError
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.loads.values import JobValues, ValueTable
 from hdrl.settings.gpu.policies.names import policy_names, read_policy
@@ -23,13 +23,13 @@ POLICIES = [
 ]
 
 
-def make_cluster(*nodes: tuple[int, int, int], flops: tuple[float, ...] = (1.0,)) -> Cluster:
+def make_cluster(*nodes: tuple[int, int, int], flops: tuple[float, ...] = (1.0,)) -> GpuCluster:
     """Return a cluster of nodes: type, GPUs, thousandths of cores."""
     types = tuple(GpuType(f"t{number}", one) for number, one in enumerate(flops))
     rows = np.zeros(len(nodes), dtype=NODE_DTYPE)
     for row, (kind, n_gpus, cpu) in zip(rows, nodes, strict=True):
         row["gpu_type"], row["n_gpus"], row["cpu_milli"], row["memory_mib"] = kind, n_gpus, cpu, 1000
-    return Cluster("c", types, rows)
+    return GpuCluster("c", types, rows)
 
 
 def make_load(*jobs: tuple[float, float, int], **given: list[float]) -> GpuLoad:
@@ -43,7 +43,7 @@ def make_load(*jobs: tuple[float, float, int], **given: list[float]) -> GpuLoad:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, may_end_early: bool = False) -> tuple[Cluster, GpuLoad]:
+def worlds(draw: st.DrawFn, *, may_end_early: bool = False) -> tuple[GpuCluster, GpuLoad]:
     """Draw a small cluster and jobs that it can run, which may end at their deadlines."""
     n_types = draw(st.integers(1, 2))
     shapes = draw(st.lists(st.tuples(st.integers(0, n_types - 1), st.sampled_from([1, 2, 4])), min_size=1, max_size=4))
@@ -82,7 +82,7 @@ def worlds(draw: st.DrawFn, *, may_end_early: bool = False) -> tuple[Cluster, Gp
     round_s=st.sampled_from([0.0, 0.0, 3.0]),
 )
 def test_simulates_as_the_oracle(
-    world: tuple[Cluster, GpuLoad], policy: str, restart: float, checkpoint: float, round_s: float
+    world: tuple[GpuCluster, GpuLoad], policy: str, restart: float, checkpoint: float, round_s: float
 ) -> None:
     ends_early = world[1].values is not None
     checkpoint = 0.0 if ends_early else checkpoint  # jobs that adapt lose nothing
@@ -113,7 +113,7 @@ def test_simulates_as_the_oracle(
     np.testing.assert_allclose([start for _, start, _ in ours], [start for _, start, _ in stays], rtol=1e-9)
 
 
-def ends(cluster: Cluster, load: GpuLoad, policy: str, **rules: object) -> list[float]:
+def ends(cluster: GpuCluster, load: GpuLoad, policy: str, **rules: object) -> list[float]:
     """Return when jobs end."""
     return list(simulate(cluster, load, read_policy(policy), rules=Rules(**rules)).tasks["end_s"])  # type: ignore[arg-type]
 

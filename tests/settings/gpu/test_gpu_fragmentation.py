@@ -11,7 +11,7 @@ import pytest
 
 from hdrl.base.errors import WorkloadError
 from hdrl.experiments.gpu import FGD_PLACEMENTS, fgd_row, mean_allocated
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
 from hdrl.settings.gpu.loads.alibaba import read_pods
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.simulation.fragmentation import arrivals, fill
@@ -29,7 +29,7 @@ PUBLISHED = {"random": 87.47, "best-fit": 93.08, "fgd": 95.39}
 """Allocated share of GPUs in percent, mean of ten seeds (standard deviations .32, .13, .08), nodes shuffled."""
 
 
-def small() -> tuple[Cluster, GpuLoad]:
+def small() -> tuple[GpuCluster, GpuLoad]:
     """Return three nodes and pods of a few kinds."""
     nodes = np.array([(0, 2, CORES, 1), (1, 2, CORES, 1), (0, 4, CORES, 1)], dtype=NODE_DTYPE)
     pods = new_jobs(60)
@@ -38,11 +38,11 @@ def small() -> tuple[Cluster, GpuLoad]:
     pods["gpu_milli"] = [(1000, 300, 600, 1000, 1000, 1000)[i % 6] for i in range(60)]
     pods["cpu_milli"] = [(1000, 500, 2000, 1000, 3000, 100)[i % 6] for i in range(60)]
     pods["constraint"] = [0 if i % 12 == 3 else -1 for i in range(60)]
-    cluster = Cluster("c", (GpuType("a"), GpuType("b")), nodes)
+    cluster = GpuCluster("c", (GpuType("a"), GpuType("b")), nodes)
     return cluster, GpuLoad("p", pods, constraints=(("a",),))
 
 
-def plain_fgd(cluster: Cluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[int, int]]:  # noqa: C901
+def plain_fgd(cluster: GpuCluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[int, int]]:  # noqa: C901
     """Return node and first GPU of each pod, (-1, -1) where it does not fit, by the rules of FGD's paper."""
     kinds: dict[tuple[int, int, int, int], int] = {}
     allowed = pods.allowed(cluster)

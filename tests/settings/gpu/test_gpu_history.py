@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.setting import SETTINGS
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType, read_cluster
 from hdrl.settings.gpu.kernel import entries, state
 from hdrl.settings.gpu.loads.groups import LEVELS
 from hdrl.settings.gpu.loads.history import history_of
@@ -134,7 +134,7 @@ def test_predictions_are_the_formulas(done_s: float) -> None:
     jobs["arrival_s"][:6] = np.arange(6) * 10_000.0  # they end one after the other
     jobs["user"] = 0
     whole = GpuLoad("l", jobs, users=("a",), speeds="equal")
-    cluster = Cluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    cluster = GpuCluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
     load = whole.window(6, 2)
     world = new_world(cluster, load, read_policy("gittins+history"), seed=0, rules=Rules(), records=True)
     borrowed = Borrowed(world)
@@ -170,7 +170,7 @@ def test_running_jobs_give_way_when_they_last_longer_than_was_predicted() -> Non
     jobs["user"][20:40], jobs["work"][20:40] = 1, 1000.0
     jobs["arrival_s"][:40] = np.arange(40) * 2000.0
     jobs["user"][40:], jobs["work"][40:], jobs["arrival_s"][40:] = (0, 1), (100_000.0, 1000.0), (100_000.0, 100_001.0)
-    cluster = Cluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    cluster = GpuCluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
     load = GpuLoad("l", jobs, users=("a", "b"), speeds="equal").window(40, 2)
     trace = simulate(cluster, load, read_policy("srsf+history"))
     # Nothing happens after the arrivals: every 900 s the scheduler looks again, the second time it changes its mind.
@@ -213,7 +213,7 @@ def test_names_of_policies() -> None:
     assert read_policy("sjf+fgd+history").name == "sjf+history+fgd"
     assert not read_policy("srsf+history").needs_durations
     assert read_policy("srsf").needs_durations
-    with pytest.raises(OptionsError, match="fifo has no use for predictions from history, expected sjf, srtf"):
+    with pytest.raises(OptionsError, match="fifo does not use predictions from history, expected sjf, srtf"):
         read_policy("fifo+history")
 
 

@@ -11,7 +11,7 @@ from gymnasium.utils import env_checker
 
 from hdrl.base import elementary
 from hdrl.base.errors import DecisionError, OptionsError, UnknownName
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType, read_cluster
 from hdrl.settings.gpu.envs.index import GpuIndexEnv, GpuIndexPlayer, GpuIndexVectorEnv
 from hdrl.settings.gpu.kernel import index
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
@@ -42,14 +42,14 @@ def weighed(**weights: float) -> Any:
     return found
 
 
-def played(cluster: Cluster, load: GpuLoad, weights: Any, **rules: Any) -> TaskTrace:
+def played(cluster: GpuCluster, load: GpuLoad, weights: Any, **rules: Any) -> TaskTrace:
     return simulate(cluster, load, index_policy(weights), rules=Rules(**rules))
 
 
-def one_gpu(*flops: float) -> Cluster:
+def one_gpu(*flops: float) -> GpuCluster:
     """Return a cluster of a node with a GPU of each type."""
     nodes = np.array([(kind, 1, 0, 0) for kind in range(len(flops))], dtype=NODE_DTYPE)
-    return Cluster("c", tuple(GpuType(f"t{kind}", flops=each) for kind, each in enumerate(flops)), nodes)
+    return GpuCluster("c", tuple(GpuType(f"t{kind}", flops=each) for kind, each in enumerate(flops)), nodes)
 
 
 def two_users(*last: tuple[float, float, int]) -> GpuLoad:
@@ -94,7 +94,7 @@ def test_short_jobs_may_leave_the_fast_type_to_long_ones() -> None:
 
 def test_an_idle_type_may_be_preferred() -> None:
     nodes = np.array([(0, 2, 0, 0), (1, 8, 0, 0)], dtype=NODE_DTYPE)
-    cluster = Cluster("c", (GpuType("fast", flops=2.0), GpuType("slow", flops=1.0)), nodes)
+    cluster = GpuCluster("c", (GpuType("fast", flops=2.0), GpuType("slow", flops=1.0)), nodes)
     load = two_users(*((100_000.0 + n, 5000.0, 1) for n in range(2)))
     fast = played(cluster, load, weighed(slower=1.0))
     spread = played(cluster, load, weighed(slower=0.1, type_idle=-9.0))

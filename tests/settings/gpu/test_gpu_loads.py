@@ -223,7 +223,8 @@ def test_faults_are_counted_by_reason(tmp_path: Path) -> None:
     load = read_trace(tmp_path / "t.csv.gz")
     assert load.n_items == 1
     assert load.faults == (
-        "left out: 1 jobs that end before they start, 1 jobs that ask for 0 GPUs, 1 jobs that ask for less than 0 GPUs,"
+        "left out: 1 jobs that end before they start, 1 jobs that ask for 0 GPUs, "
+        "1 jobs that ask for fewer than 0 GPUs,"
         " 1 jobs without a run time, 1 jobs that arrive before date 0",
     )
 
@@ -237,11 +238,11 @@ BORG = "time,type,collection_id,priority,instance_index,resource_request\n"
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"{SIA}9999-99-99 99:99:99,1,1,1,a\n", "1 jobs with a date that no calendar has"),
+        (f"{SIA}9999-99-99 99:99:99,1,1,1,a\n", "1 jobs with an impossible date"),
         (f"{DRL}1,5,1e300,1\n", "1 jobs whose numbers are beyond all bounds"),
         (f"{DRL}1,1e300,1,1\n", "1 jobs whose numbers are beyond all bounds"),
         (PAI_TASK.format("1e300", "1e308"), "1 jobs whose numbers are beyond all bounds"),
-        (f"{BORG}0,SUBMIT,1,100,0,\"{{'cpus': 1e308}}\"\n", "1 tasks that ask for less than no core, or for more"),
+        (f"{BORG}0,SUBMIT,1,100,0,\"{{'cpus': 1e308}}\"\n", "1 tasks that ask for fewer than 0 cores, or for more"),
         (f"{BORG}0,SUBMIT,1,100,0,{'[' * 5000}\n", "1 tasks without cores"),
     ],
 )

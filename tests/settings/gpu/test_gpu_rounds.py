@@ -16,7 +16,7 @@ from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.fields import fields_of, new_arrays
 from hdrl.compiled.twister import N_TWISTER, python_twister_state
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType, read_cluster
 from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
 from hdrl.settings.gpu.kernel.rounds import Rounds, _draw_order
 from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
@@ -139,7 +139,7 @@ def test_every_policy_of_shares_ends_all_jobs_and_repeats(policy: str) -> None:
 
 
 def test_what_rounds_cannot_run_is_told() -> None:
-    cluster = Cluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    cluster = GpuCluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
     jobs = new_jobs(1)
     with pytest.raises(UnknownName, match="gavel-las"):
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-lass")
@@ -206,7 +206,7 @@ def test_a_pair_does_its_steps_on_one_gpu() -> None:
     one, other = ("a", 1), ("b", 1)
     rates = {(one, other): (0.5, 0.25), (other, one): (0.25, 0.5), (one, one): (0.0, 0.0), (other, other): (0.0, 0.0)}
     table = Throughputs("t", {"x": {one: 1.0, other: 1.0}}, {}, {"x": rates})
-    cluster = Cluster("c", (GpuType("x"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    cluster = GpuCluster("c", (GpuType("x"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
     jobs = new_jobs(2)
     jobs["work"], jobs["kind"] = [360, 180], [0, 1]
     load = GpuLoad("l", jobs, kinds=("a", "b"), throughputs=table)
@@ -252,7 +252,7 @@ def run_in_order(policy: str, speeds: list[list[float]], works: list[float], n_g
     jobs = new_jobs(len(speeds))
     jobs["work"], jobs["kind"], jobs["n_gpus"] = works, range(len(speeds)), n_gpus
     load = GpuLoad("l", jobs, kinds=tuple(kinds), throughputs=Throughputs("t", alone, {}, {}))
-    return simulate_rounds(Cluster("c", (GpuType("a"), GpuType("b")), nodes), load, policy).tasks["end_s"]
+    return simulate_rounds(GpuCluster("c", (GpuType("a"), GpuType("b")), nodes), load, policy).tasks["end_s"]
 
 
 def test_fifo_takes_the_last_type_and_with_throughputs_the_fastest() -> None:

@@ -12,7 +12,7 @@ import hdrl.envs  # noqa: F401 (registers them)
 from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.compat.drl_gpu.env import GpuSecondsEnv
 from hdrl.compat.drl_gpu.playing import ERRORS, play_baseline, read_cut_trace
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
 from hdrl.settings.gpu.envs.making import gpu_cluster_vector
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.loads.synthetic import Poisson, poisson_load
@@ -20,7 +20,7 @@ from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.trace.model import TaskState
 
 # Two GPUs, four times as fast as the other two; mean speed is 2.5, so that speeds are 1.6 and 0.4.
-SMALL = Cluster(
+SMALL = GpuCluster(
     "small", (GpuType("slow", 1.0), GpuType("fast", 4.0)), np.array([(0, 2, 0, 0), (1, 2, 0, 0)], dtype=NODE_DTYPE)
 )
 

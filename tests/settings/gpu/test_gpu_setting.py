@@ -17,7 +17,7 @@ from hdrl.figures.numbers import time_unit
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.policies.names import read_policy
@@ -218,7 +218,7 @@ def test_options_of_loads_that_a_comparison_does_not_hear_are_refused(tmp_path: 
 
 def test_metrics_of_a_world_solved_by_hand() -> None:
     nodes = np.array([(0, 1, 0, 0), (1, 1, 0, 0)], dtype=NODE_DTYPE)
-    cluster = Cluster("c", (GpuType("fast", 3.0), GpuType("slow", 1.0)), nodes)
+    cluster = GpuCluster("c", (GpuType("fast", 3.0), GpuType("slow", 1.0)), nodes)
     jobs = new_jobs(3)  # alone on the fast GPU: 4, 2, 2 s; speeds are 1.5 and 0.5
     jobs["arrival_s"], jobs["work"], jobs["priority"] = [0, 0, 2], [6, 3, 3], [1, 1, 2]
     jobs["deadline_s"] = [np.inf, 5, 100]

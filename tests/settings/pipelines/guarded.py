@@ -12,13 +12,13 @@ import checked_arrays  # noqa: F401 (before what lends arrays)
 
 from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
 from hdrl.settings.pipelines.inputs import generated_load
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.machine import read_machine
 from hdrl.settings.pipelines.simulation.policies import RULES, simulate
 
 n = 0
 for shape in ("chain", "fork_join", "layered"):
-    load = generated_load(Model(utilization=0.95, shape=shape), seed=1, length_us=2_000_000).window(0, 20)
+    load = generated_load(PipelineModel(utilization=0.95, shape=shape), seed=1, length_us=2_000_000).window(0, 20)
     for name in RULES:
         n += len(simulate(read_machine("2x(1cpu+1gpu)"), load, name).runs)
     for more in ({"wait": True, "max_ready": 3}, {"compatibility": "rlschedsim", "machine": "1cpu+1gpu"}):

@@ -13,7 +13,7 @@ from hdrl.base.errors import HdrlError
 from hdrl.settings.pipelines.envs.env import PipelinesEnv, PipelinesVectorEnv
 from hdrl.settings.pipelines.envs.options import ERRORS, OBJECTIVES
 from hdrl.settings.pipelines.inputs import generated_load, loads_of
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
 from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
@@ -139,7 +139,7 @@ def test_what_is_seen_by_hand():
 
 
 def test_execution_times_are_drawn_by_episode_or_belong_to_the_load():
-    load = generated_load(Model(), seed=1, times=Times(0.5, 3))
+    load = generated_load(PipelineModel(), seed=1, times=Times(0.5, 3))
     lengths = []
     for redraw in (True, False):
         env = PipelinesVectorEnv(load=load, redraw=redraw, autoreset_mode="Disabled")

@@ -18,7 +18,7 @@ from hdrl.settings.pipelines.analysis.guarantees import (
 )
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.inputs import generated_load, in_a_row
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.loads.readers import read_period_file
@@ -233,7 +233,7 @@ def test_a_mapping_may_be_cut_where_kernels_do_not_fuse():
 
 
 def test_sets_that_follow_each_other_are_mapped_each_by_itself():
-    model = Model(n_pipelines=3, utilization=0.6, shape="mixed")
+    model = PipelineModel(n_pipelines=3, utilization=0.6, shape="mixed")
     loads = [generated_load(model, seed=seed, length_us=2_000_000) for seed in (1, 2, 3)]
     row = in_a_row(loads, "row")
     alone, together = [best_mapping(BOTH, load) for load in loads], best_mapping(BOTH, row)

@@ -17,7 +17,7 @@ from hdrl.settings.pipelines.envs.env import PipelinesEnv, PipelinesVectorEnv
 from hdrl.settings.pipelines.envs.index import PipelinesIndexEnv, PipelinesIndexPlayer, PipelinesIndexVectorEnv
 from hdrl.settings.pipelines.inputs import generated_load, in_a_row
 from hdrl.settings.pipelines.kernel import codes, index
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
@@ -40,7 +40,7 @@ from .oracle import World
 from .worlds import chain, released, worlds
 
 MACHINE = read_machine("1cpu+1gpu")
-MODEL = Model(utilization=0.9, shape="mixed", n_units=2)
+MODEL = PipelineModel(utilization=0.9, shape="mixed", n_units=2)
 LOADS = [generated_load(MODEL, seed=seed, n_items=30) for seed in range(4)]
 
 

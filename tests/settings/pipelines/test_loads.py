@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hdrl.base.errors import HdrlError, OptionsError, PlatformError, ReadError, WorkloadError
 from hdrl.settings.pipelines.inputs import loads_of
 from hdrl.settings.pipelines.loads.covers import cheapest_cover, demand_us, latency_us
-from hdrl.settings.pipelines.loads.generate import SHAPES, SPLITS, Model, drs, generate, uunifast
+from hdrl.settings.pipelines.loads.generate import SHAPES, SPLITS, PipelineModel, drs, generate, uunifast
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
 from hdrl.settings.pipelines.loads.readers import read_graph, read_period_file, read_set, write_set
@@ -311,7 +311,7 @@ def test_what_is_rare_is_found_by_rescaling():
 @pytest.mark.parametrize("shape", [*SHAPES, "mixed"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_generated_sets_need_what_they_should(shape: str, split: str):
-    model = Model(n_pipelines=5, utilization=0.6, shape=shape, split=split, implicit_deadlines=False)
+    model = PipelineModel(n_pipelines=5, utilization=0.6, shape=shape, split=split, implicit_deadlines=False)
     found = generate(model, np.random.default_rng(4))
     load = PipelineLoad("x", found.pipelines, release(found.pipelines, [Context(found.configuration(0))]))
     assert abs(load.offered(read_machine("1cpu+1gpu")) - 0.6) < 1e-3
@@ -336,4 +336,4 @@ def test_generated_sets_need_what_they_should(shape: str, split: str):
 )
 def test_wrong_models(arguments: dict[str, object], message: str):
     with pytest.raises(HdrlError, match=message):
-        Model(**arguments)
+        PipelineModel(**arguments)

@@ -18,7 +18,7 @@ from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.analysis.guarantees import unavoidable_misses
 from hdrl.settings.pipelines.files import write_history
 from hdrl.settings.pipelines.inputs import generated_load
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
@@ -28,7 +28,7 @@ from hdrl.settings.pipelines.runs import run_of_trace
 from hdrl.settings.pipelines.simulation.policies import simulate
 from hdrl.settings.pipelines.simulation.tables import shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
-from hdrl.settings.pipelines.simulation.view import Start, View, simulate_python
+from hdrl.settings.pipelines.simulation.view import DispatchView, KernelStart, simulate_python
 from hdrl.testing import parametrize_with_checks
 from hdrl.trace.files import read_tables
 from hdrl.trace.model import TaskState
@@ -140,7 +140,7 @@ def test_warm_up_instances_do_not_count():
 # ---------------------------------------------------------------------- policies in Python
 
 
-def edf(view: View) -> Start | None:
+def edf(view: DispatchView) -> KernelStart | None:
     """Earliest deadline first on the fastest idle unit, written by a user."""
     found = []
     for ready in view.ready:
@@ -152,7 +152,7 @@ def edf(view: View) -> Start | None:
     if not found:
         return None
     _, ready, unit = min(found, key=lambda one: one[0])
-    return Start(ready, ready.choices[0], unit)
+    return KernelStart(ready, ready.choices[0], unit)
 
 
 @hypothesis_settings(max_examples=40)
@@ -168,22 +168,22 @@ def test_wrong_decisions_are_refused():
     load = released((chain("a", (9, NEVER), (9, 9), groups={(0, 1): (9, 9)}),), (0, 0, 10))
 
     def wrong(kind: str):
-        def policy(view: View) -> object:
+        def policy(view: DispatchView) -> object:
             ready = view.ready[0]
             return {
                 "text": "cpu",
-                "unit": Start(ready, ready.choices[0], 1),
-                "far": Start(ready, ready.choices[0], 7),
-                "choice": Start(ready, ready.pipeline.options[1], 0),
+                "unit": KernelStart(ready, ready.choices[0], 1),
+                "far": KernelStart(ready, ready.choices[0], 7),
+                "choice": KernelStart(ready, ready.pipeline.options[1], 0),
             }[kind]
 
         return policy
 
     for kind, message in {
-        "text": "the policy returned 'cpu', expected a Start or None",
+        "text": "the policy returned 'cpu', expected a KernelStart or None",
         "unit": "'a' cannot run on unit 1 there",
         "far": "'a' cannot run on unit 7 there",
-        "choice": "what the policy starts is not among what is ready",
+        "choice": "the policy starts a kernel or group that is not ready",
     }.items():
         with pytest.raises(DecisionError, match=f"at 0 us: .*{message}"):
             simulate_python(BOTH, load, wrong(kind))
@@ -288,7 +288,7 @@ def test_keys_of_sets_that_would_be_ignored_are_refused():
     ):
         with pytest.raises(ValueError, match=rf"load\.{key} is for .*{message}"):
             PipelineSweep(**given, loads=[0.8], windows={"length": 10}, load={key: value})
-    with pytest.raises(ValueError, match=r"takes the place of load\.model\.utilization: one of them"):
+    with pytest.raises(ValueError, match=r"replaces load\.model\.utilization: give one of them"):
         options(load={"utilizations": [0.8], "model": {"utilization": 0.7}})
     with pytest.raises(ValueError, match=r"load\.utilizations holds 0\.8 more than once"):
         options(load={"utilizations": [0.8, 0.8]})
@@ -324,7 +324,7 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert ordered.origin["periods_ms"] != shuffled.origin["periods_ms"]
     assert sorted(ordered.origin["periods_ms"]) == sorted(shuffled.origin["periods_ms"])
     for more in ({"configuration": 1}, {"tour": "ordered"}):
-        with pytest.raises(ValueError, match=r"one of them, without the others"):
+        with pytest.raises(ValueError, match=r"exclude each other: give one"):
             load(contexts=contexts, **more)
     generated = SETTING.inputs.load(options(load={"model": {"utilization": 0.7, "shape": "mixed"}, "seed": 3}), BOTH)
     assert generated.offered(BOTH) == pytest.approx(0.7, abs=1e-3)
@@ -341,7 +341,7 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert made.sha256() == SETTING.inputs.generate(sweep, BOTH, 30, offered_load=0.9, seed=5).sha256()
     kind, sentence = SETTING.inputs.cautions(sweep, BOTH, [load(), load(configuration=3)])[0]
     assert (kind, sentence[:13]) == ("solved", "2 of 2 loads ")
-    hard = generated_load(Model(utilization=0.99, n_pipelines=3), seed=2)
+    hard = generated_load(PipelineModel(utilization=0.99, n_pipelines=3), seed=2)
     assert SETTING.inputs.cautions(sweep, BOTH, [hard]) == []
 
 
@@ -365,7 +365,7 @@ def test_what_the_environment_says_of_itself():
     assert spec.objective({}) == ("miss_ratio", -1)
     assert spec.objective({"objective": "makespan_s", "reward": "outcome"}) == ("makespan_s", -1)
     assert spec.action_names({"compatibility": "rlschedsim", "n_depths": 2}) == ("cpu+0", "cpu+1", "gpu+0", "gpu+1")
-    load = generated_load(Model(), seed=1)
+    load = generated_load(PipelineModel(), seed=1)
     assert spec.unplayable_reason({}) is None
     assert spec.unplayable_reason({"compatibility": "rlschedsim", "errors": []}) is None
     with pytest.raises(OptionsError, match="rlschedsim notices releases late"):
@@ -384,11 +384,11 @@ def test_it_runs_from_an_options_file_to_a_folder(tmp_path: Path):
     from hdrl.launcher.main import cli
 
     (tmp_path / "mine.py").write_text(
-        "from hdrl.settings.pipelines.simulation.view import Start\n"
+        "from hdrl.pipelines import KernelStart\n"
         "def policy(view):\n"
         "    ready = view.ready[0]\n"
         "    unit = min(view.units, key=lambda one: (one.backlog_us, one.number))\n"
-        "    return Start(ready, ready.choices[-1], unit.number)\n"
+        "    return KernelStart(ready, ready.choices[-1], unit.number)\n"
     )
     sweep = {
         "setting": "pipelines",

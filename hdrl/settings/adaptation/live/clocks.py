@@ -11,14 +11,14 @@ from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
 from hdrl.base.hashing import sha256_of
 from hdrl.settings.adaptation.machine import COUNTED, FLOPS_PER_S, Device
-from hdrl.settings.adaptation.models import BLOCK_KINDS, Model, describe
+from hdrl.settings.adaptation.models import BLOCK_KINDS, DnnModel, describe
 from hdrl.settings.adaptation.table import LONGEST_S
 
 BACKWARD = 2.0
 """Floating-point operations of a backward pass, as a multiple of those of the forward pass."""
 
 
-def flops(model: Model, shape: tuple[int, ...]) -> float:
+def flops(model: DnnModel, shape: tuple[int, ...]) -> float:
     """Return the floating-point operations of training on one example: forward and backward."""
     n_positions, n_channels, total = 1.0, shape[0], 0.0
     n_dims = len(shape) - 1
@@ -47,7 +47,7 @@ class JobClock(Protocol):
 
     name: str
 
-    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+    def took_s(self, model: DnnModel, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
         """Train, and return how many seconds that counts for."""
 
 
@@ -59,7 +59,7 @@ class CountedClock:
     def __init__(self, flops_per_s: float) -> None:
         self.flops_per_s = flops_per_s
 
-    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+    def took_s(self, model: DnnModel, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
         """Train, and return the time that its work counts for."""
         run()
         return flops(model, shape) * n_examples / self.flops_per_s
@@ -91,7 +91,7 @@ class MeasuredClock:
         """Return the SHA-256 of all times."""
         return sha256_of([], sorted(self._example_s.items()))
 
-    def check(self, models: Iterable[Model], shape: tuple[int, ...]) -> None:
+    def check(self, models: Iterable[DnnModel], shape: tuple[int, ...]) -> None:
         """Refuse networks that were not measured.
 
         Raises
@@ -103,7 +103,7 @@ class MeasuredClock:
             if network_key(model, shape) not in self._example_s:
                 raise OptionsError(f"{self.path}: holds no time for {network_key(model, shape)}")
 
-    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+    def took_s(self, model: DnnModel, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
         """Train, and return how long that took where the times were measured; see `JobClock.took_s`."""
         self.check([model], shape)
         run()
@@ -119,7 +119,7 @@ class Wall:
 
     name = "wall"
 
-    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+    def took_s(self, model: DnnModel, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
         """Train, and return how long it took."""
         del model, shape, n_examples
         begin = time.perf_counter()
@@ -127,7 +127,7 @@ class Wall:
         return time.perf_counter() - begin
 
 
-def network_key(model: Model, shape: tuple[int, ...]) -> str:
+def network_key(model: DnnModel, shape: tuple[int, ...]) -> str:
     """Return the name of a network, for examples of a shape, in a table of times."""
     return f"{'x'.join(map(str, shape))}: {', '.join(describe(model))}"
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from hdrl.settings.adaptation.models import Layer, Model, split_block
+from hdrl.settings.adaptation.models import DnnModel, Layer, split_block
 
 Norm = Literal["preserving", "fresh"]
 """Initial state of an inserted normalisation: ``preserving`` computes nothing at first, ``fresh`` normalises at once,
@@ -43,7 +43,7 @@ class Network(nn.Module):
         Blocks that were not there at first.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: DnnModel) -> None:
         super().__init__()
         self.model = model
         self.n_dims = _n_dims(model)
@@ -93,14 +93,14 @@ class Network(nn.Module):
         return made
 
 
-def build(model: Model, seed: int) -> Network:
+def build(model: DnnModel, seed: int) -> Network:
     """Return a network with first weights that depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Network(model)
 
 
-def _n_dims(model: Model) -> int:
+def _n_dims(model: DnnModel) -> int:
     kinds = {layer.kind for layer in model.layers}
     return 2 if "conv" in kinds else 1 if "conv1d" in kinds else 0
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hdrl.base.errors import OptionsError
 from hdrl.settings.adaptation.live.network import Network
-from hdrl.settings.adaptation.models import BLOCK_KINDS, Layer, Model
+from hdrl.settings.adaptation.models import BLOCK_KINDS, DnnModel, Layer
 
 
 def widen(
@@ -124,7 +124,7 @@ def _resize(layer: nn.Module, width: int) -> None:
             setattr(layer, name, width)
 
 
-def _wider(model: Model, block: int, width: int, n_each: int) -> Model:
+def _wider(model: DnnModel, block: int, width: int, n_each: int) -> DnnModel:
     """Return the model in words, with the new width."""
 
     def changed(layer: Layer, *, is_here: bool) -> Layer:

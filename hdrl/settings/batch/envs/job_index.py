@@ -26,7 +26,7 @@ from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind
 from hdrl.settings.batch.policies.simulation import simulate
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
@@ -193,6 +193,6 @@ class JobIndexPlayer(IndexPlayer):
             self.kind.n_weights, LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective]
         )
 
-    def _simulated(self, offsets: NDArray[Any], seed: int) -> Trace:
+    def _simulated(self, offsets: NDArray[Any], seed: int) -> BatchTrace:
         policy = self.kind.policy(offsets)
         return simulate(self.platform, self.workload, policy, seed=seed, energy=self._energy, **self._simulator)

@@ -29,7 +29,7 @@ from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.identical_cores.state import OrderState
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.model import Workload
 
 DEFAULT_N_JOBS = 256
@@ -301,7 +301,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
-    def trace(self, row: int = 0) -> Trace:
+    def trace(self, row: int = 0) -> BatchTrace:
         """Return the trace of the last episode of a row that has ended, for metrics, pictures and reports.
 
         Raises

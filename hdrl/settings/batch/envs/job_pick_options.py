@@ -348,12 +348,12 @@ def _guide(name: str, options: JobPickOptions) -> PolicyPair:
     if pair.backfilling not in kernel_codes.EASY or pair.job_key not in (*ORDER_KEYS, kernel_codes.JOB_INDEX):
         raise OptionsError(f"{what}: expected EASY with a priority, such as 'saf+easy_priority@geo'")
     if options.commitment != "repick":
-        raise OptionsError(f"{what}: commitment is {options.commitment!r}, expected 'repick', which EASY is")
+        raise OptionsError(f"{what}: commitment is {options.commitment!r}, expected 'repick', as in EASY")
     if rule.predicts_ends or rule.node_rule != kernel_codes.NODES_LEFT_ALONE:
         raise OptionsError(f"{what}: reservations by predictions and switched nodes are not simulated here")
     known = (kernel_codes.PREDICT_NOTHING, PREDICTORS[options.predictor].code)
     if rule.predictor not in known or rule.by_name:
-        raise OptionsError(f"{what}: it does not use predictor {options.predictor!r}, by which is predicted here")
+        raise OptionsError(f"{what}: it uses another predictor than this environment, {options.predictor!r}")
     if options.backfilling != "easy_priority" and not _is_automatic(pair, options):
         raise OptionsError(f"{what}: backfilling is {options.backfilling!r}, expected 'easy_priority'")
     if rule.has_gate and not options.may_hold and not (options.has_skip and options.backfilling == "easy_priority"):

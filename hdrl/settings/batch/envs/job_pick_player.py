@@ -31,7 +31,7 @@ from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import read_choices
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.model import Workload
 
 CORE_SELECTION = "high_gflops"
@@ -104,7 +104,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self.action_space = LegalDiscrete(self._mask)
         self.render_mode = None
         self._episode: _Episode | None = None
-        self._trace: Trace | None = None
+        self._trace: BatchTrace | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
         """Restart the simulation; see `gymnasium.Env.reset`.
@@ -178,7 +178,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         """Return the mask of legal actions, shape ``(n_actions,)``."""
         return np.not_equal(self._mask, 0)
 
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Return everything that happened in the last episode that has ended.
 
         Raises

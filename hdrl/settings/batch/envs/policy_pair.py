@@ -43,7 +43,7 @@ from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.simulation.embedded import check_platform, check_switches
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, HDEEPRM
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
@@ -262,7 +262,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     def _check_same_action(self, chosen: BoolArray) -> None:
         stopped = episodes.first_stopped_row(self._rows.borrowed[LEADER].arrays, chosen)
         if stopped is not None:
-            raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
+            raise SimulationError(f"row {stopped}: deadlock: jobs are waiting and none can start")
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():
@@ -301,7 +301,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         """
         return int(self._policy_seeds[row])
 
-    def trace(self, row: int = 0) -> Trace:
+    def trace(self, row: int = 0) -> BatchTrace:
         """Return everything that happened in the last episode of a row that has ended.
 
         The episode is simulated again, by the actions that were taken, with all logs.

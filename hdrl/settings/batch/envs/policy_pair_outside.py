@@ -44,7 +44,7 @@ from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.simulation.embedded import check_switches
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulators import SIMULATORS
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
@@ -127,7 +127,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         )
         self._simulator: Any = None
         self._decisions: Iterator[Borrowed[BatchState]] = iter(())
-        self._trace: Trace | None = None
+        self._trace: BatchTrace | None = None
         self._state: BatchState | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
@@ -162,7 +162,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         observation, info = self._seen()
         return observation, 0.0, self._trace is not None, False, info
 
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Return everything that happened; raise SimulationError before the end."""
         if self._trace is None:
             raise SimulationError("no episode has ended yet, so there is no trace")

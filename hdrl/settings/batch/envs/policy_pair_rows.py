@@ -29,7 +29,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import grown_for, with_room_for_decisions
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.embedded import first_state
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload.model import Workload
 
@@ -265,7 +265,7 @@ def replay(
     seed: int,
     energy: bool,
     compatibility: str | None,
-) -> Trace:
+) -> BatchTrace:
     """Return the Trace of an episode."""
     n_kept = watches.history.shape[1]
     switches = np.any(watches.pairs[:, 3] >= 0) or np.any(watches.off_after_s < np.inf)

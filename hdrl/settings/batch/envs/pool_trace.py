@@ -16,9 +16,9 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     JobState,
     OverUtilization,
-    Trace,
 )
 from hdrl.settings.batch.workload.model import Workload
 
@@ -90,7 +90,7 @@ def _lowest_cores(
     return allocations, states
 
 
-def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> Trace:
+def with_unrun(trace: BatchTrace, workload: Workload, was_run: NDArray[np.bool_]) -> BatchTrace:
     """Return a Trace with jobs that waited in vain beside those that were run.
 
     ``was_run``: which of them were run, shape ``(n_jobs,)``.
@@ -111,7 +111,7 @@ def pool_trace(
     *,
     is_killed: NDArray[np.bool_],
     n_decisions: int,
-) -> Trace:
+) -> BatchTrace:
     """Return the Trace of jobs that all have been started; each holds the lowest free cores."""
     cores = workload.jobs["cores"]
     allocations, machine_states = _lowest_cores(start_s, start_s + run_s, cores, platform.n_cores)
@@ -126,7 +126,7 @@ def pool_trace(
     records["first_core"] = np.concatenate([[0], np.cumsum(records["n_cores"])[:-1]])
     none, first_s, last_s = np.zeros(0), float(workload.jobs["submit_s"].min()), float(end_s.max())
     busy_s = float(np.sum(run_s * workload.jobs["cores"]))
-    return Trace(
+    return BatchTrace(
         platform=platform,
         workload=workload,
         records=records,

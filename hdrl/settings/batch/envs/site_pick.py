@@ -42,7 +42,7 @@ from hdrl.settings.batch.identical_cores.table import row_templates
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.simulation import simulate
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.state import SiteState
 from hdrl.settings.batch.site_rules.simulator import (
@@ -108,7 +108,7 @@ class SiteEpisode:
             self._pick(int(self.shown[action]))
         self._to_decision()
 
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Return the trace of the simulation."""
         return replace(trace_of(self.world, self.state), n_decisions=self.n_decisions)
 
@@ -294,7 +294,7 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
         )
         self._plan_windows(self.inputs.workloads, episodes.n_jobs, episodes.start, part)
         self._rows: list[SiteEpisode | None] = [None] * self.num_envs
-        self._traces: list[Trace | None] = [None] * self.num_envs
+        self._traces: list[BatchTrace | None] = [None] * self.num_envs
         self._taken = np.full((self.num_envs, PICKS_PER_JOB * self.plan.max_jobs), -1, dtype=np.int16)
         self._values: dict[int, dict[str, float]] = {}
         self._references: dict[Window, float] = {}
@@ -312,7 +312,7 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
             return f"{load.name} has heterogeneous jobs, which agents do not pick (site_rules=false joins them)"
         return None
 
-    def trace(self, row: int = 0) -> Trace:
+    def trace(self, row: int = 0) -> BatchTrace:
         """Return the trace of the last episode of a row that has ended.
 
         Raises
@@ -439,7 +439,7 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
             self._rewards[row] = reward = sign * math.log(max(values["objective"], floor) / max(reference, floor))
         self._returns[row] += reward
 
-    def _values_of(self, trace: Trace) -> dict[str, float]:
+    def _values_of(self, trace: BatchTrace) -> dict[str, float]:
         metrics, objective = compute_metrics(trace), self.options.objective
         values = {name: float(metrics[name]) for name in OBJECTIVES}
         if isinstance(objective, OwnObjective):

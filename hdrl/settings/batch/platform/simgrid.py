@@ -254,7 +254,7 @@ def _compute_hosts(network: SimGridPlatform, master: HostSpec) -> list[HostSpec]
         if role not in _ROLES:
             raise ValueError(f"host {host.name!r}: role is {role[:40]!r}; {suggest(role, _ROLES)}")
         if role == "master" and host is not master:
-            raise ValueError(f"host {host.name!r} has the role 'master', but {master.name!r} is the one")
+            raise ValueError(f"host {host.name!r} has the role 'master', but {master.name!r} is the master already")
     hosts = [host for host in network.hosts if host is not master and host.properties.get("role") != "storage"]
     if not hosts:
         raise ValueError(f"no host but {master.name!r} runs jobs, expected at least one")

@@ -24,7 +24,7 @@ from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.simulators import SIMULATORS, BatsimProgram, BatsimSettings, SlurmSettings
 from hdrl.settings.batch.workload.fit import check_fits
@@ -65,7 +65,7 @@ def simulate(
     slurm: SlurmSettings | None = None,
     folder: Path | None = None,
     platform_file: Path | None = None,
-) -> Trace:
+) -> BatchTrace:
     """Simulate a workload on a platform under a policy.
 
     All simulators give the same trace, as precisely as each can tell: from Batsim's own files come six decimals of
@@ -140,7 +140,7 @@ def simulate(
             chosen_policy.play(chosen)
         else:
             _run_function(chosen, chosen_policy, progress)
-        trace: Trace = chosen.trace
+        trace: BatchTrace = chosen.trace
         return trace
 
 
@@ -178,7 +178,7 @@ def _simulate_autonomous(
     *,
     slurm: SlurmSettings | None,
     folder: Path | None,
-) -> Trace:
+) -> BatchTrace:
     """Simulate by a simulator that decides itself.
 
     Raises
@@ -199,7 +199,7 @@ def _simulate_autonomous(
         choices["deployed"] = deployed(platform, workload, slurm or SlurmSettings())
     with contextlib.closing(kind.make(platform, workload, **choices)) as chosen:
         chosen.run(name_of_policy, progress)
-        trace: Trace = chosen.trace
+        trace: BatchTrace = chosen.trace
         return trace
 
 

@@ -111,7 +111,7 @@ def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArra
     missing = [job_id for job_id in run.job_id.tolist() if job_id not in row]
     if missing:
         raise OptionsError(
-            f"{path}: has no job {missing[0]!r}, one of {len(missing):,} of {run.name} that are not there; "
+            f"{path}: lacks {len(missing):,} jobs of {run.name}, for instance {missing[0]!r}; "
             "expected the workload of the run"
         )
     return jobs.jobs[np.array([row[job_id] for job_id in run.job_id.tolist()], dtype=np.int64)]

@@ -20,7 +20,7 @@ from hdrl.base.files import read_json
 from hdrl.figures.folders import distinct_names, get_nested, read_numbers, run_folders
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.settings.batch.simulation.texts import text_array
-from hdrl.settings.batch.simulation.trace import JobState, Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace, JobState
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -69,7 +69,7 @@ class RunData:
     # jobs of the workload that have no row here: those that a folder does not tell of since they never ended
     n_hidden: int = 0
     folder: Path | None = None  # folder from which it was read, ``None`` for a Trace
-    trace: Trace | None = None  # Trace from which it was made, ``None`` for a folder
+    trace: BatchTrace | None = None  # Trace from which it was made, ``None`` for a folder
 
     @property
     def n_jobs(self) -> int:
@@ -169,7 +169,7 @@ def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
     return chosen
 
 
-def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
+def run_of_trace(trace: BatchTrace, name: str | None = None) -> RunData:
     """Return the run that a Trace tells of; all jobs of the workload have a row."""
     from hdrl.settings.batch.metrics import compute_metrics
 
@@ -211,10 +211,10 @@ def as_runs(runs: object) -> list[RunData]:
             result.append(one)
         elif isinstance(one, str | Path):
             result += read_runs([one])
-        elif isinstance(one, Trace):
+        elif isinstance(one, BatchTrace):
             result.append(run_of_trace(one))
         else:
-            raise TypeError(f"{type(one).__name__} is not a run, expected a folder, a Trace or a RunData")
+            raise TypeError(f"{type(one).__name__} is not a run, expected a folder, a BatchTrace or a RunData")
     return result
 
 
@@ -249,7 +249,7 @@ def _blocks_of_texts(texts: Sequence[str]) -> Blocks:
     return Blocks(np.repeat(np.arange(len(texts)), n_blocks), first, last - first + 1)
 
 
-def _blocks_of_trace(trace: Trace) -> Blocks:
+def _blocks_of_trace(trace: BatchTrace) -> Blocks:
     n_cores = trace.records["n_cores"].astype(np.int64)
     job = np.repeat(np.arange(len(n_cores)), n_cores)
     offset = np.arange(len(job)) - np.repeat(np.cumsum(n_cores) - n_cores, n_cores)

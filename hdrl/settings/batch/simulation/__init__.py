@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
     from hdrl.settings.batch.simulation.frames import jobs_arrays, jobs_frame, table_arrays, trace_frame
     from hdrl.settings.batch.simulation.outputs import write_batsim_files, write_overutilizations
-    from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace, JobState, OverUtilization
     from hdrl.settings.batch.simulation.view import NODE_STATUS, News, View
 
 _MODULES = {
@@ -47,7 +47,7 @@ _MODULES = {
     "hdrl.settings.batch.simulation.embedded": ("EmbeddedSimulator",),
     "hdrl.settings.batch.simulation.frames": ("jobs_arrays", "jobs_frame", "table_arrays", "trace_frame"),
     "hdrl.settings.batch.simulation.outputs": ("write_batsim_files", "write_overutilizations"),
-    "hdrl.settings.batch.simulation.trace": ("JobState", "OverUtilization", "Trace"),
+    "hdrl.settings.batch.simulation.trace": ("JobState", "OverUtilization", "BatchTrace"),
     "hdrl.settings.batch.simulation.view": ("NODE_STATUS", "News", "View"),
 }
 
@@ -68,7 +68,7 @@ __all__ = [
     "Start",
     "SwitchOff",
     "SwitchOn",
-    "Trace",
+    "BatchTrace",
     "View",
     "jobs_arrays",
     "jobs_frame",

@@ -12,8 +12,8 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     OverUtilization,
-    Trace,
 )
 from hdrl.settings.batch.workload.model import Workload
 
@@ -92,11 +92,11 @@ def overutilization(state: BatchState) -> OverUtilization:
     )
 
 
-def collect_trace(platform: Platform, workload: Workload, state: BatchState, compatibility: str | None) -> Trace:
+def collect_trace(platform: Platform, workload: Workload, state: BatchState, compatibility: str | None) -> BatchTrace:
     """Return the trace of an environment so far."""
     s = state.scalars[0]
     pstate_changes, pstate_cores = _pstate_changes(platform, state)
-    return Trace(
+    return BatchTrace(
         platform=platform,
         workload=workload,
         records=_records(state),

@@ -19,7 +19,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, deadlock_message, grown_for
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.decisions import Decision
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload.model import Workload
@@ -348,7 +348,7 @@ class EmbeddedSimulator:
         return int(self._state.scalars["n_done"][0])
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Trace of the simulation so far."""
         trace = collect_trace(self.platform, self.workload, self._state, self._compatibility)
         trace.metadata.update(self._answer.metadata)

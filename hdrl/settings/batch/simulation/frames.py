@@ -17,7 +17,7 @@ from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.workload.model import JOB_DTYPE
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace
 
 LIBRARIES = ("pandas", "polars")
 """Libraries that `trace_frame` knows."""
@@ -25,7 +25,7 @@ LIBRARIES = ("pandas", "polars")
 _INDEX_FIELDS = frozenset({"profile", "source"})
 
 
-def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
+def jobs_arrays(trace: BatchTrace) -> dict[str, NDArray[Any]]:
     """Return a row per job of the workload, in its order, as an array per column.
 
     Returns
@@ -68,7 +68,7 @@ def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def table_arrays(trace: Trace, table: str) -> dict[str, NDArray[Any]]:
+def table_arrays(trace: BatchTrace, table: str) -> dict[str, NDArray[Any]]:
     """Return one of the tables of a trace as an array per column.
 
     Parameters
@@ -95,7 +95,7 @@ def _copied(rows: NDArray[np.void], *names: str) -> dict[str, NDArray[Any]]:
     return {name: rows[name].copy() for name in names or rows.dtype.names or ()}
 
 
-def _pstate_changes(trace: Trace) -> dict[str, NDArray[Any]]:
+def _pstate_changes(trace: BatchTrace) -> dict[str, NDArray[Any]]:
     changes = trace.pstate_changes
     return {
         **_copied(changes, "time_s", "pstate", "n_cores"),
@@ -103,7 +103,7 @@ def _pstate_changes(trace: Trace) -> dict[str, NDArray[Any]]:
     }
 
 
-def _energy(trace: Trace) -> dict[str, NDArray[Any]]:
+def _energy(trace: BatchTrace) -> dict[str, NDArray[Any]]:
     log = trace.energy
     return {
         **_copied(log, "time_s", "energy_j"),
@@ -112,7 +112,7 @@ def _energy(trace: Trace) -> dict[str, NDArray[Any]]:
     }
 
 
-def _over_utilization(trace: Trace) -> dict[str, NDArray[Any]]:
+def _over_utilization(trace: BatchTrace) -> dict[str, NDArray[Any]]:
     log = trace.overutilization
     n_core, n_memory, n_spans = len(log.core_s), len(log.memory_s), len(log.bandwidth_start_s)
     n_shortages = n_core + n_memory
@@ -125,7 +125,7 @@ def _over_utilization(trace: Trace) -> dict[str, NDArray[Any]]:
     }
 
 
-TABLES: dict[str, Callable[[Trace], dict[str, NDArray[Any]]]] = {
+TABLES: dict[str, Callable[[BatchTrace], dict[str, NDArray[Any]]]] = {
     "jobs": jobs_arrays,
     "hosts": hosts_arrays,
     "machine_states": lambda trace: _copied(trace.machine_states),
@@ -136,7 +136,7 @@ TABLES: dict[str, Callable[[Trace], dict[str, NDArray[Any]]]] = {
 """The tables of a trace by name."""
 
 
-def trace_frame(trace: Trace, table: str = "jobs", library: str = "pandas") -> Any:
+def trace_frame(trace: BatchTrace, table: str = "jobs", library: str = "pandas") -> Any:
     """Return a table of a trace as a data frame.
 
     Returns
@@ -164,7 +164,7 @@ def trace_frame(trace: Trace, table: str = "jobs", library: str = "pandas") -> A
     return module.DataFrame(columns)
 
 
-def jobs_frame(trace: Trace, library: str = "pandas") -> Any:
+def jobs_frame(trace: BatchTrace, library: str = "pandas") -> Any:
     """Return the columns of `jobs_arrays` as a data frame.
 
     Returns

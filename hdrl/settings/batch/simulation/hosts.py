@@ -13,7 +13,7 @@ from hdrl.settings.batch.simulation.trace import HOST_STATES
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.platform.model import Platform
-    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace
 
 FloatArray = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ _TO_SLEEP, _UNKNOWN = -2, -3
 _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
 
 
-def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
+def hosts_arrays(trace: BatchTrace) -> dict[str, NDArray[Any]]:
     """Return a row per host, in the order of the ids, as an array per column.
 
     Returns ``host`` (its name); ``computing_s``, ``idle_s``, ``sleeping_s``, ``switching_off_s``, ``switching_on_s``,
@@ -76,7 +76,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
+def off_j(trace: BatchTrace, begin_s: float, end_s: float) -> float:
     """Return the energy of hosts between two dates while they were off, in joules."""
     if not trace.platform.n_sleep_states:
         return 0.0
@@ -101,7 +101,7 @@ def _power_without_jobs_w(platform: Platform) -> FloatArray:
     return np.where(platform.pstate_uses >= FALLS_ASLEEP, platform.full_w, platform.idle_w)
 
 
-def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _events(trace: BatchTrace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return date, core, change of the number of jobs and P-state after it of all that happens to cores, by core."""
     n = trace.platform.n_cores
     stays = trace.stays
@@ -123,7 +123,7 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     return time_s, core, change, pstate[last_known]
 
 
-def _reported_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+def _reported_pstates(trace: BatchTrace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Return the log of P-states host by host: the date, the core, and its P-state from then on."""
     has_ways = trace.platform.n_sleep_states > 0
     is_reported = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)
@@ -189,7 +189,7 @@ def _ways(platform: Platform) -> tuple[NDArray[np.int64], NDArray[np.int64], NDA
 
 
 def _segments(
-    trace: Trace, time_s: FloatArray, core: NDArray[np.int64], change: NDArray[np.int64]
+    trace: BatchTrace, time_s: FloatArray, core: NDArray[np.int64], change: NDArray[np.int64]
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return the time from each event to the next of its core, and whether the core is idle then."""
     is_last = np.append(core[1:] != core[:-1], True) if len(core) else np.zeros(0, dtype=bool)
@@ -198,7 +198,7 @@ def _segments(
     return next_s - time_s, np.cumsum(change) == 0
 
 
-def _standby_error_j(trace: Trace) -> FloatArray:
+def _standby_error_j(trace: BatchTrace) -> FloatArray:
     """Return the energy that Batsim charges wrongly: until the first job it takes all hosts to be in P-state 0."""
     platform, submit_s = trace.platform, trace.workload.jobs["submit_s"]
     until_s = float(submit_s.min()) if len(submit_s) else 0.0

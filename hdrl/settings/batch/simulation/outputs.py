@@ -24,7 +24,7 @@ from hdrl.settings.batch.simulation.trace import HOST_STATES, JobState
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace
 
 JOB_COLUMNS = (
     "job_id",
@@ -57,7 +57,7 @@ ENERGY_COLUMNS = ("time", "energy", "event_type", "wattmin", "epower")
 class _EndedJobs:
     """The rows of out_jobs.csv as arrays, with the times that are derived in Batsim's order of operations."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: BatchTrace) -> None:
         self.order = trace.completion_order
         self.jobs = trace.workload.jobs[self.order]
         self.records = trace.records[self.order]
@@ -73,12 +73,12 @@ class _EndedJobs:
             self.stretch = self.turnaround_s / self.run_s
 
 
-def format_jobs(trace: Trace) -> str:
+def format_jobs(trace: BatchTrace) -> str:
     """Return the text of out_jobs.csv: a row per job that ended or was rejected, in the order in which it happened."""
     return _jobs(trace).text()
 
 
-def _jobs(trace: Trace) -> TextTable:
+def _jobs(trace: BatchTrace) -> TextTable:
     ended = _EndedJobs(trace)
     workload = trace.workload
     job_ids, sources, profiles = map(name_texts, (workload.job_ids, workload.sources, workload.profile_names))
@@ -128,7 +128,7 @@ def _sum(values: NDArray[Any]) -> float:
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
 
 
-def schedule_values(trace: Trace) -> dict[str, str | int | float]:
+def schedule_values(trace: BatchTrace) -> dict[str, str | int | float]:
     """Return the columns of out_schedule.csv, in their order.
 
     Means and the success rate divide by *all* jobs that ended or were rejected, rejected ones included, and are NaN
@@ -169,7 +169,7 @@ def schedule_values(trace: Trace) -> dict[str, str | int | float]:
     }
 
 
-def format_schedule(trace: Trace) -> str:
+def format_schedule(trace: BatchTrace) -> str:
     """Return the text of out_schedule.csv: one row about the whole run.
 
     ``trace``: what happened. The wall-clock columns come from ``scheduling_time_s`` and ``simulation_time_s`` of its
@@ -185,12 +185,12 @@ def format_schedule(trace: Trace) -> str:
     return f"{','.join(values)}\n{','.join(map(text, values.values()))}\n"
 
 
-def format_machine_states(trace: Trace) -> str:
+def format_machine_states(trace: BatchTrace) -> str:
     """Return the text of out_machine_states.csv: how many hosts are in which state; dates have 6 significant digits."""
     return _machine_states(trace).text()
 
 
-def _machine_states(trace: Trace) -> TextTable:
+def _machine_states(trace: BatchTrace) -> TextTable:
     states = trace.machine_states
     dates, *counts = (states[name] for name in states.dtype.names or ())
 
@@ -198,12 +198,12 @@ def _machine_states(trace: Trace) -> TextTable:
     return TextTable(MACHINE_STATE_COLUMNS, columns, len(states))
 
 
-def format_pstate_changes(trace: Trace) -> str:
+def format_pstate_changes(trace: BatchTrace) -> str:
     """Return the text of out_pstate_changes.csv: requests and P-states reached; dates have 6 significant digits."""
     return _pstate_changes(trace).text()
 
 
-def _pstate_changes(trace: Trace) -> TextTable:
+def _pstate_changes(trace: BatchTrace) -> TextTable:
     changes = trace.pstate_changes
 
     sets = Sets(trace.pstate_cores, changes["first_core"], changes["n_cores"])
@@ -211,7 +211,7 @@ def _pstate_changes(trace: Trace) -> TextTable:
     return TextTable(PSTATE_CHANGE_COLUMNS, columns, len(changes))
 
 
-def format_consumed_energy(trace: Trace) -> str:
+def format_consumed_energy(trace: BatchTrace) -> str:
     """Return the text of out_consumed_energy.csv: energy at each job start, job end and P-state request.
 
     ``epower`` is the mean power since the row before (the first row: since date 0), ``NA`` if no time has passed.
@@ -219,7 +219,7 @@ def format_consumed_energy(trace: Trace) -> str:
     return _consumed_energy(trace).text()
 
 
-def _consumed_energy(trace: Trace) -> TextTable:
+def _consumed_energy(trace: BatchTrace) -> TextTable:
     log = trace.energy
     elapsed_s = np.diff(log["time_s"], prepend=0.0)
     energy_j = np.diff(log["energy_j"], prepend=0.0)
@@ -236,7 +236,7 @@ def _consumed_energy(trace: Trace) -> TextTable:
     return TextTable(ENERGY_COLUMNS, columns, len(log))
 
 
-def format_overutilizations(trace: Trace) -> str:
+def format_overutilizations(trace: BatchTrace) -> str:
     """Return the text of overutilizations.json, in HDeepRM's format.
 
     ``core`` and ``mem`` hold dates at which the next job found too few cores or too little memory; ``mem_bw`` the
@@ -275,7 +275,7 @@ def format_overutilizations(trace: Trace) -> str:
 # ---- writing
 
 
-def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") -> tuple[Path, ...]:
+def write_batsim_files(trace: BatchTrace, folder: str | Path, prefix: str = "out") -> tuple[Path, ...]:
     """Write Batsim's files: jobs, schedule and machine states; with energy also P-state changes and consumed energy.
 
     Parameters
@@ -298,7 +298,7 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
     folder = Path(folder)
     if not folder.is_dir():
         raise OutputError(f"{folder}: no such folder, expected one to write the output files into")
-    parts: dict[str, Callable[[Trace], Iterable[str]]] = {
+    parts: dict[str, Callable[[BatchTrace], Iterable[str]]] = {
         "jobs": lambda trace: _jobs(trace).parts(),
         "schedule": lambda trace: [format_schedule(trace)],
         "machine_states": lambda trace: _machine_states(trace).parts(),
@@ -315,7 +315,7 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
     return tuple(paths)
 
 
-def write_overutilizations(trace: Trace, path: str | Path) -> None:
+def write_overutilizations(trace: BatchTrace, path: str | Path) -> None:
     """Write overutilizations.json, see `format_overutilizations`.
 
     Raises

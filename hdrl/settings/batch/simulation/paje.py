@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace
 
 _EVENTS = (
     ("DefineContainerType", ("Type string", "Alias string", "Name string"), ""),
@@ -99,7 +99,7 @@ class ScheduleTrace:
         return "\n".join([*lines, f"3 {end_s:f} root root_ct", ""])
 
 
-def format_schedule_trace(trace: Trace) -> str:
+def format_schedule_trace(trace: BatchTrace) -> str:
     """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job."""
     # the exact engine, which needs but the lines above, starts sooner without the Trace and NumPy
     import numpy as np

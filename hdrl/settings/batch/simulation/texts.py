@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hdrl.base.csvfiles import name_text
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.simulation.trace import BatchTrace
 
 # ---- interval sets
 
@@ -74,7 +74,7 @@ def interval_texts(cores: NDArray[Any], first: NDArray[Any], count: NDArray[Any]
     return texts
 
 
-def allocation_texts(trace: Trace) -> list[str]:
+def allocation_texts(trace: BatchTrace) -> list[str]:
     """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started."""
     return interval_texts(trace.allocated_cores, trace.records["first_core"], trace.records["n_cores"])
 

@@ -31,7 +31,7 @@ class JobState(IntEnum):
 
 
 HOST_STATES = ("computing", "idle", "sleeping", "switching_off", "switching_on", "unavailable")
-"""Batsim's states of a host: the keys of `Trace.time_in_state_s` and the ends of the ``time_*`` columns."""
+"""Batsim's states of a host: the keys of `BatchTrace.time_in_state_s` and the ends of the ``time_*`` columns."""
 
 RECORD_DTYPE = np.dtype(
     [
@@ -48,7 +48,7 @@ RECORD_DTYPE = np.dtype(
 
 ``start_s`` -1 if it never started; ``run_s`` -1 if it never ended (a run time of exactly zero is recorded as
 1e-5 s, as Batsim does); ``energy_j`` energy of its hosts from its start to its end, -1 without energy;
-``first_core`` and ``n_cores`` its slice of `Trace.allocated_cores`.
+``first_core`` and ``n_cores`` its slice of `BatchTrace.allocated_cores`.
 """
 
 MACHINE_STATE_DTYPE = np.dtype(
@@ -67,7 +67,7 @@ PSTATE_CHANGE_DTYPE = np.dtype(
     [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]
 )
 """A row per line of Batsim's pstate_changes file: ``pstate`` -1 marks a request (to a computation P-state),
-other values the state reached; the cores are a slice of `Trace.pstate_cores`."""
+other values the state reached; the cores are a slice of `BatchTrace.pstate_cores`."""
 
 ENERGY_DTYPE = np.dtype(
     [
@@ -105,7 +105,7 @@ class OverUtilization:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class BatchTrace:
     """Everything that happened in one simulation.
 
     Attributes

@@ -18,7 +18,7 @@ from hdrl.base.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.formulas import bounded_slowdown, ratio, summary
 from hdrl.metrics.tasks import OWN, is_finished
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.site_rules.model import SITE_RECORD_DTYPE, UNLIMITED, SiteRules
 
 JOBS_FILE, METRICS_FILE = "site_jobs.csv", "site_metrics.json"
@@ -77,13 +77,15 @@ def length_and_size_classes(jobs: NDArray[np.void], n_cores: int, cores_per_node
     return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
 
 
-def _requests_of(trace: Trace, name: str) -> NDArray[np.int32]:
+def _requests_of(trace: BatchTrace, name: str) -> NDArray[np.int32]:
     """Return the user, account or QOS of each job, `UNLIMITED` where there is none."""
     site_requests = trace.workload.site
     return np.full(trace.workload.n_jobs, UNLIMITED, np.int32) if site_requests is None else site_requests.jobs[name]
 
 
-def _groups(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+def _groups(
+    trace: BatchTrace, rules: SiteRules, site: NDArray[np.void]
+) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Give each group of jobs: what groups them, its name, and which jobs are in it."""
     for by in ("partition", "account", "qos"):
         numbers = site["partition"] if by == "partition" else _requests_of(trace, by)
@@ -94,7 +96,7 @@ def _groups(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> Iterator[
         yield "size" if name in SIZE_CLASSES else "length", name, chosen
 
 
-def group_waits(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> list[dict[str, Any]]:
+def group_waits(trace: BatchTrace, rules: SiteRules, site: NDArray[np.void]) -> list[dict[str, Any]]:
     """Return ``by``, ``group``, ``n_jobs`` and the numbers of `WAITS` of each group that has finished jobs."""
     finished = is_finished(trace.records["state"])
     rows = []
@@ -110,7 +112,7 @@ def group_waits(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> list[
     return rows
 
 
-def site_numbers(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> dict[str, float]:
+def site_numbers(trace: BatchTrace, rules: SiteRules, site: NDArray[np.void]) -> dict[str, float]:
     """Return the numbers of `NUMBERS`; NaN where one does not exist."""
     records = trace.records
     is_planned = (site["planned_s"] >= 0) & (records["start_s"] >= 0) & (site["n_restarts"] == 0)
@@ -140,7 +142,7 @@ def _entitled(rules: SiteRules) -> NDArray[np.float64]:
     return share
 
 
-def fair_share_distance(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> float:
+def fair_share_distance(trace: BatchTrace, rules: SiteRules, site: NDArray[np.void]) -> float:
     """Return the distance of the accounts' usage from their shares, NaN without accounts that ran jobs.
 
     Usage decays with the half-life of the site, as in `kernel.fairshare`.
@@ -171,7 +173,7 @@ def fair_share_distance(trace: Trace, rules: SiteRules, site: NDArray[np.void]) 
     return float(np.mean(distances)) if distances else math.nan  # all use has decayed between the dates
 
 
-def write_site_files(trace: Trace, folder: Path) -> None:
+def write_site_files(trace: BatchTrace, folder: Path) -> None:
     """Write ``site_jobs.csv`` and ``site_metrics.json`` of a run of simulator `site` under the rules of a site.
 
     Raises

@@ -26,8 +26,8 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     OverUtilization,
-    Trace,
 )
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel import events
@@ -662,7 +662,7 @@ class SiteSimulator:
         return int(self._now.state.scalars["n_completed"][0])
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> BatchTrace:
         """Trace of the simulation.
 
         Raises
@@ -730,7 +730,7 @@ def _site_records(state: SiteState) -> NDArray[np.void]:
     return found
 
 
-def trace_of(inputs: SiteWorld, state: SiteState) -> Trace:
+def trace_of(inputs: SiteWorld, state: SiteState) -> BatchTrace:
     """Return the trace of a simulation."""
     s = state.scalars[0]
     records, cores = _records(state)
@@ -739,7 +739,7 @@ def trace_of(inputs: SiteWorld, state: SiteState) -> Trace:
     machine_states["time_s"], machine_states["computing"] = log["time_s"], log["computing"]
     machine_states["idle"] = inputs.platform.n_cores - log["computing"]
     none = np.zeros(0)
-    return Trace(
+    return BatchTrace(
         platform=inputs.platform,
         workload=inputs.workload_at(state),
         records=records,

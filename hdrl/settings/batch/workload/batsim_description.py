@@ -72,7 +72,7 @@ def _source_index(workload: Workload, source: str | None) -> int:
     if source is None and len(workload.sources) == 1:
         return 0
     if source not in workload.sources:
-        raise OptionsError(f"{workload.name}: which source? {suggest(str(source), workload.sources)}")
+        raise OptionsError(f"{workload.name}: no source {source!r}; {suggest(str(source), workload.sources)}")
     return workload.sources.index(source)
 
 

@@ -137,7 +137,9 @@ def compute_jobs(
     n_jobs = len(job_ids)
     if np.any(cores > MAX_INT32):
         worst = int(np.argmax(cores))
-        raise WorkloadError(f"{name}: job {job_ids[worst]} asks for {cores[worst]:.0f} cores")
+        raise WorkloadError(
+            f"{name}: job {job_ids[worst]} asks for {cores[worst]:.0f} cores, expected at most {MAX_INT32}"
+        )
     jobs = np.empty(n_jobs, dtype=JOB_DTYPE)
     jobs["submit_s"] = submit_s
     jobs["cores"] = np.trunc(cores)

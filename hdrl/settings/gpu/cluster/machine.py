@@ -58,7 +58,7 @@ class GpuType:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class GpuCluster:
     """Nodes with GPUs.
 
     Attributes
@@ -148,7 +148,7 @@ def shipped_clusters() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.json"))
 
 
-def read_cluster(text: str, folder: Path = Path()) -> Cluster:
+def read_cluster(text: str, folder: Path = Path()) -> GpuCluster:
     """Read a cluster.
 
     Parameters
@@ -201,7 +201,7 @@ class _ClusterInFile(Block):
     nodes: list[_NodeInFile]
 
 
-def _from_json(path: Path) -> Cluster:
+def _from_json(path: Path) -> GpuCluster:
     found = validated(_ClusterInFile, read_json(path), str(path))
     types = [GpuType(name, one.flops, one.usd_per_hour) for name, one in found.types.items()]
     names = [one.name for one in types]
@@ -212,13 +212,13 @@ def _from_json(path: Path) -> Cluster:
         if len(rows) + node.count > MAX_GPUS:
             raise ReadError(path, f"nodes[{number}]: more than {MAX_GPUS} nodes")
         rows += [(names.index(node.type), node.gpus, node.cpu_milli, node.memory_mib)] * node.count
-    return Cluster(found.name or path.stem, tuple(types), np.array(rows, dtype=NODE_DTYPE))
+    return GpuCluster(found.name or path.stem, tuple(types), np.array(rows, dtype=NODE_DTYPE))
 
 
 _OPENB = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]
 
 
-def _from_openb(path: Path) -> Cluster:
+def _from_openb(path: Path) -> GpuCluster:
     (_, header), *lines = list(csv_rows(path, read_text(path))) or [(1, [])]
     if header != _OPENB:
         raise ReadError(path, f"the columns are {quoted(','.join(header))}, expected {','.join(_OPENB)}", line=1)
@@ -236,4 +236,4 @@ def _from_openb(path: Path) -> Cluster:
         if model not in names:
             names.append(model)
         rows.append((names.index(model), *sizes))
-    return Cluster(path.stem, tuple(GpuType(name) for name in names), np.array(rows, dtype=NODE_DTYPE))
+    return GpuCluster(path.stem, tuple(GpuType(name) for name in names), np.array(rows, dtype=NODE_DTYPE))

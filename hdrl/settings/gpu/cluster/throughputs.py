@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import ReadError, WorkloadError, quoted, suggest
 from hdrl.base.files import open_bytes
 from hdrl.options.problems import shown
-from hdrl.settings.gpu.cluster.machine import MAX_GPUS, Cluster
+from hdrl.settings.gpu.cluster.machine import MAX_GPUS, GpuCluster
 
 Profile: TypeAlias = tuple[str, int]
 """A kind of job and a number of GPUs."""
@@ -87,7 +87,7 @@ class Throughputs:
             raise WorkloadError(f"{self.name}: no throughput of {text} on {known}; {suggest(text, kinds)}")
         return self.spread.get(known, {}).get(profile, found) if is_spread else found
 
-    def rates(self, cluster: Cluster, profiles: Iterable[Profile]) -> NDArray[np.float64]:
+    def rates(self, cluster: GpuCluster, profiles: Iterable[Profile]) -> NDArray[np.float64]:
         """Return steps per second on all types of a cluster, shape ``(n_profiles, n_types, 2)``: together, spread."""
         return np.array(
             [

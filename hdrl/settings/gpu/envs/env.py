@@ -20,7 +20,7 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.envs.loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import GpuState, new_world
@@ -217,7 +217,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: Cluster | str = "drl-gpu",
+        machine: GpuCluster | str = "drl-gpu",
         load: Loads = None,
         episodes: EpisodeArguments = EpisodeArguments(),  # noqa: B008 (frozen, as all groups)
         choices: ClusterChoices = ClusterChoices(),

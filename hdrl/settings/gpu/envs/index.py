@@ -16,7 +16,7 @@ from hdrl.envs.arguments import taken
 from hdrl.envs.episodes import Part, Start, part_bounds
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
 from hdrl.envs.requests import check_choice, checked_count
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.envs.env import Loads, NamedRules, policy_without_shares
 from hdrl.settings.gpu.envs.loads import loads_of
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
@@ -78,7 +78,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: Cluster | str = "drl-gpu",
+        machine: GpuCluster | str = "drl-gpu",
         load: Loads = None,
         n_jobs: int | str = DEFAULT_N_JOBS,
         start: Start = "random",
@@ -155,7 +155,7 @@ class GpuIndexPlayer(IndexPlayer):
     """One environment whose only action, weights, is simulated on a whole load as any policy is."""
 
     def __init__(
-        self, *, machine: Cluster, load: GpuLoad, rules: Rules | None = None, objective: str = "mean_jct_s"
+        self, *, machine: GpuCluster, load: GpuLoad, rules: Rules | None = None, objective: str = "mean_jct_s"
     ) -> None:
         check_runs_on(load, machine)
         self.machine, self.load, self.rules = machine, load, rules

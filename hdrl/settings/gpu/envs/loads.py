@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.base.errors import OptionsError, WorkloadError
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
 from hdrl.settings.gpu.loads.readers import read_trace
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
@@ -19,7 +19,9 @@ N_DEFAULT_JOBS, DEFAULT_LOAD = 4096, 0.85
 """Generated jobs, and their offered load, if no load is given."""
 
 
-def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:
+def loads_of(
+    load: Any, cluster: GpuCluster, check: Callable[[GpuLoad, GpuCluster], None] = check_runs_on
+) -> list[GpuLoad]:
     """Return the loads that a user has named, generated ones if there are none.
 
     ``check`` refuses loads that the cluster cannot run. Raise HdrlError if one cannot be read or run, or loads cannot

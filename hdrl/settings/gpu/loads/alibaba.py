@@ -54,7 +54,7 @@ def _openb_request(line: dict[str, str]) -> Row:
     n_gpus = whole(line["num_gpu"], "a number of GPUs")
     milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
     if n_gpus < 0 or milli < 0:
-        raise Faulty("jobs that ask for less than 0 GPUs")
+        raise Faulty("jobs that ask for fewer than 0 GPUs")
     types = line.get("gpu_spec", "")
     return {
         "n_gpus": n_gpus,

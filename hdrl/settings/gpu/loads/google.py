@@ -49,7 +49,7 @@ _MOST_CORES = 1e6
 
 def _gpus_of(source: Source, cpu: float) -> int:
     if not 0 <= cpu <= _MOST_CORES:
-        raise Faulty(f"tasks that ask for less than no core, or for more than {_MOST_CORES:g}")
+        raise Faulty(f"tasks that ask for fewer than 0 cores, or for more than {_MOST_CORES:g}")
     return max(1, round(cpu * source.gpus_per_machine))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.kernel.entries import count_ended_jobs
 from hdrl.settings.gpu.kernel.state import BUCKET_END_S, MEMORY, N_OF_GROUP
 from hdrl.settings.gpu.loads.load import GpuLoad
@@ -29,7 +29,7 @@ class JobHistory:
     before: Floats  # statistics of the groups when the first job arrives, shape ``(n_groups, N_OF_GROUP)``
 
 
-def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:
+def history_of(load: GpuLoad, cluster: GpuCluster) -> JobHistory:
     """Return the history of the jobs of a load, or of a window of one: the whole load's jobs that ended before."""
     whole, first, n = load.whole or load, load.first, load.n_items
     used, numbers = np.unique(whole.groups[first : first + n], return_inverse=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.compiled.records import of
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.cluster.throughputs import Profile, Throughputs
 from hdrl.settings.gpu.loads.groups import groups_of
 from hdrl.settings.gpu.loads.values import JobValues
@@ -109,7 +109,7 @@ class GpuLoad:
         is_wrong |= (jobs["gpu_milli"] < WHOLE_GPU) & (jobs["n_gpus"] > 1)
         if np.any(is_wrong):
             place = int(np.argmax(is_wrong))
-            raise WorkloadError(f"{self.name}: job {place} makes no sense: {_shown(jobs[place])}")
+            raise WorkloadError(f"{self.name}: job {place} has impossible values: {_shown(jobs[place])}")
 
     @property
     def n_items(self) -> int:
@@ -141,7 +141,7 @@ class GpuLoad:
         digest.update(json.dumps(rest).encode())
         return digest.hexdigest()
 
-    def profiles(self, cluster: Cluster) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def profiles(self, cluster: GpuCluster) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the profile of each job, and the work per second of each profile on the types of a cluster.
 
         The second array has shape ``(n_profiles, n_types, 2)``: together, spread.
@@ -192,7 +192,7 @@ class GpuLoad:
             share = share / counts[each.reshape(-1)]
         return np.asarray(share)
 
-    def allowed(self, cluster: Cluster) -> NDArray[np.int64]:
+    def allowed(self, cluster: GpuCluster) -> NDArray[np.int64]:
         """Return for each job the types that it may run on, as bits; types that the cluster lacks are left out."""
         names = {one.name.lower(): number for number, one in enumerate(cluster.types)}
         masks = [sum(1 << names[name.lower()] for name in types if name.lower() in names) for types in self.constraints]
@@ -201,18 +201,18 @@ class GpuLoad:
         is_fast = ((rates[:, :, 0] > 0) * (1 << np.arange(len(cluster.types)))).sum(axis=1)
         return np.asarray(np.array(masks, dtype=np.int64)[self.jobs["constraint"]] & is_fast[numbers])
 
-    def best_rates(self, cluster: Cluster) -> NDArray[np.float64]:
+    def best_rates(self, cluster: GpuCluster) -> NDArray[np.float64]:
         """Return the work per second of each job on the fastest type that it may run on; 0 if there is none."""
         numbers, rates = self.profiles(cluster)
         bits = (self.allowed(cluster)[:, None] >> np.arange(len(cluster.types))) & 1
         return np.asarray((rates[numbers, :, 0] * bits).max(axis=1))
 
-    def isolated_s(self, cluster: Cluster) -> NDArray[np.float64]:
+    def isolated_s(self, cluster: GpuCluster) -> NDArray[np.float64]:
         """Return the time of each job on GPUs of its own of the fastest type that it may use; infinite without one."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.jobs["work"] / self.best_rates(cluster))
 
-    def mean_s(self, cluster: Cluster) -> NDArray[np.float64]:
+    def mean_s(self, cluster: GpuCluster) -> NDArray[np.float64]:
         """Return the duration of each job at the mean speed of the GPUs that it may run on, in seconds."""
         numbers, rates = self.profiles(cluster)
         bits = (self.allowed(cluster)[:, None] >> np.arange(len(cluster.types))) & 1
@@ -221,18 +221,18 @@ class GpuLoad:
             mean = (rates[numbers, :, 0] * weights).sum(axis=1) / weights.sum(axis=1)
             return np.asarray(self.jobs["work"] / mean)
 
-    def gpu_seconds(self, cluster: Cluster) -> NDArray[np.float64]:
+    def gpu_seconds(self, cluster: GpuCluster) -> NDArray[np.float64]:
         """Return the GPU time of each job at the mean speed of the GPUs that it may run on."""
         return np.asarray(self.mean_s(cluster) * self.jobs["n_gpus"] * self.jobs["gpu_milli"] / WHOLE_GPU)
 
-    def offered(self, cluster: Cluster) -> float | None:
+    def offered(self, cluster: GpuCluster) -> float | None:
         """Return the GPU time that arrives per time, as a share of all GPUs; ``None`` where all jobs come at once."""
         span_s = float(self.jobs["arrival_s"][-1] - self.jobs["arrival_s"][0])
         if span_s <= 0.0:
             return None
         return float(self.gpu_seconds(cluster).sum()) / (span_s * cluster.n_units)
 
-    def scaled(self, cluster: Cluster, offered_load: float) -> GpuLoad:
+    def scaled(self, cluster: GpuCluster, offered_load: float) -> GpuLoad:
         """Return the same jobs with arrivals stretched to an offered load of more than 0.
 
         Raises
@@ -266,7 +266,7 @@ def new_jobs(n: int) -> NDArray[np.void]:
     return jobs
 
 
-def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
+def check_runs_on(load: GpuLoad, cluster: GpuCluster) -> None:
     """Refuse loads with a job that a cluster can never run.
 
     Raise WorkloadError if there is such a job: which one, its request, and the largest node.
@@ -290,7 +290,7 @@ def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
             )
 
 
-def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
+def without_unrunnable(load: GpuLoad, cluster: GpuCluster) -> GpuLoad:
     """Return a load without the jobs that a cluster can never run, and with a line that says how many there were.
 
     Raise WorkloadError if no job is left.
@@ -310,7 +310,7 @@ def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     return replace(load, jobs=jobs[fits], n_dropped=dropped, faults=faults, whole=None, first=0)
 
 
-def _fits_empty(cluster: Cluster, allowed: int, n_gpus: int, cpu_milli: int, memory_mib: int) -> bool:
+def _fits_empty(cluster: GpuCluster, allowed: int, n_gpus: int, cpu_milli: int, memory_mib: int) -> bool:
     """Return whether some type has the GPUs, on nodes with cores and memory in proportion."""
     nodes = cluster.nodes
     for number in range(len(cluster.types)):

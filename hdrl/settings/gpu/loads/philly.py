@@ -37,7 +37,7 @@ def date_s(text: str | None) -> float:
     try:
         return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
     except ValueError:  # the 31st of February
-        raise Faulty("jobs with a date that no calendar has") from None
+        raise Faulty("jobs with an impossible date") from None
 
 
 def _sia(line: dict[str, str]) -> Row:

@@ -107,13 +107,13 @@ def gpus(value: str) -> Row:
     """Return the number of GPUs of a job, or its share of one, as columns of jobs."""
     found = number(value, "a number of GPUs")
     if found < 0:
-        raise Faulty("jobs that ask for less than 0 GPUs")
+        raise Faulty("jobs that ask for fewer than 0 GPUs")
     if found == 0:
         raise Faulty("jobs that ask for 0 GPUs")
     if found < 1:
         return {"n_gpus": 1, "gpu_milli": math.ceil(found * WHOLE_GPU)}
     if not found.is_integer():
-        raise Faulty("jobs that ask for more than one GPU, but for no whole number of them")
+        raise Faulty("jobs that ask for more than one GPU, but not for a whole number")
     return {"n_gpus": int(found), "gpu_milli": WHOLE_GPU}
 
 

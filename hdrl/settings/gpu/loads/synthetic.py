@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad, Speeds, new_jobs
 
 REPEATED_DEVIATION = 0.3
@@ -99,6 +99,6 @@ def _repeat(jobs: NDArray[np.void], model: Poisson, draws: np.random.Generator) 
     jobs["work"] = np.maximum(model.runtime_min_s, jobs["work"][firsts][positions] * varied)
 
 
-def at_offered_load(model: Poisson, n_jobs: int, cluster: Cluster, offered_load: float, seed: int) -> GpuLoad:
+def at_offered_load(model: Poisson, n_jobs: int, cluster: GpuCluster, offered_load: float, seed: int) -> GpuLoad:
     """Return generated jobs that arrive as fast as an offered load of the cluster needs."""
     return poisson_load(model, n_jobs, seed).scaled(cluster, offered_load)

@@ -159,9 +159,9 @@ def _table(data: Any, where: str, path: Path) -> ValueTable:
     is_small = n_actions <= len(rows) <= MOST_SEQUENCES and n_steps <= len(rows)
     is_whole = is_small and n_actions**n_steps == len(rows)
     if not is_whole or not np.array_equal(actions, list(itertools.product(range(n_actions), repeat=n_steps))):
-        raise ReadError(path, f"{where} has not one row for each sequence of actions, in ascending order")
+        raise ReadError(path, f"{where} must have one row for each sequence of actions, in ascending order")
     if decisions.shape != actions.shape or shares.shape[1] < 2 or arrays["draws"].shape[2] != shares.shape[1]:
-        raise ReadError(path, f"{where} has not a decision for each action, and a value for each share")
+        raise ReadError(path, f"{where} must have a decision for each action, and a value for each share")
     for name, dates in (("decisions", decisions), ("shares", shares)):
         if np.any(np.diff(dates, axis=1) <= 0) or dates.min() < 0 or dates.max() > 1:
             raise ReadError(path, f"{where} has {name} that do not ascend from 0 to 1")

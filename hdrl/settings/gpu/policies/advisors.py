@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.compiled.records import of
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.values import JobValues, ValueTable
 from hdrl.trace.model import OutcomeTrace, TaskState, TaskTrace
@@ -194,7 +194,7 @@ class JobProgress:
         return float(min(1.0, share + max(0.0, self.deadline_s - now_s) * self.rate[stay]))
 
 
-def _progress_of(trace: TaskTrace, load: GpuLoad, cluster: Cluster, overheads_s: Floats) -> list[JobProgress]:
+def _progress_of(trace: TaskTrace, load: GpuLoad, cluster: GpuCluster, overheads_s: Floats) -> list[JobProgress]:
     """Return the progress of each job; nothing that was done is ever lost."""
     stays, jobs = trace.stays, trace.stays["task"]
     rates = stays["pace"] * (load.best_rates(cluster) / load.jobs["work"])[jobs]

@@ -186,7 +186,7 @@ def read_policy(text: str) -> Policy:
         if what not in ("placement", "rule", "advisor", PREEMPT, HISTORY):
             raise UnknownName("placement, rule or advisor", part, [*PLACEMENTS, *RULES, PREEMPT, HISTORY, *ADVISORS])
         if what in given:
-            raise OptionsError(f"policy {text!r} says its {what} twice: {given[what]} and {part}")
+            raise OptionsError(f"policy {text!r} names its {what} twice: {given[what]} and {part}")
         given[what] = part
     rule, preempts = given.get("rule", order.rule), order.preempts or PREEMPT in given
     if rule == "easy" and preempts:
@@ -197,7 +197,7 @@ def read_policy(text: str) -> Policy:
         raise OptionsError(f"policy {text!r}: drf has a rule of its own, leave {rule!r} and {PREEMPT!r} out")
     if HISTORY in given and first not in BY_HISTORY:
         raise OptionsError(
-            f"policy {text!r}: {first} has no use for predictions from history, expected {', '.join(BY_HISTORY)}"
+            f"policy {text!r}: {first} does not use predictions from history, expected {', '.join(BY_HISTORY)}"
         )
     placement, advisor = given.get("placement", next(iter(PLACEMENTS))), given.get("advisor", NEVER)
     return Policy(first, placement, rule, preempts, advisor, HISTORY in given, order.weights)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.loads.load import GpuLoad
 
@@ -78,7 +78,7 @@ class Rules:
             raise OptionsError(f"gittins_delta is {self.gittins_delta}, expected more than 0")
 
 
-def order_nodes(cluster: Cluster, order: NodeOrder, seed: int) -> NDArray[np.int64]:
+def order_nodes(cluster: GpuCluster, order: NodeOrder, seed: int) -> NDArray[np.int64]:
     """Return the numbers of the nodes in an order."""
     numbers = np.arange(cluster.n_nodes)
     if order == "shuffled":
@@ -97,7 +97,7 @@ def draw_restarts(rules: Rules, n_jobs: int, seed: int) -> NDArray[np.float64]:
     return np.asarray(stream(seed, "gpu-restarts").uniform(low, high, n_jobs))
 
 
-def levels_of(rules: Rules, order: str, cluster: Cluster, load: GpuLoad) -> tuple[NDArray[np.float64], ...]:
+def levels_of(rules: Rules, order: str, cluster: GpuCluster, load: GpuLoad) -> tuple[NDArray[np.float64], ...]:
     """Return the bounds between levels of attained service, and the key of each level.
 
     Raises

@@ -14,7 +14,7 @@ from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.fields import arrays_of, doubled
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
 from hdrl.settings.gpu.kernel.state import GpuState
@@ -33,7 +33,7 @@ TYPICAL_SHARE = 0.95
 
 
 def simulate(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     policy: Policy,
     *,
@@ -98,7 +98,7 @@ def _check_adapts(load: GpuLoad, policy: Policy, rules: Rules) -> None:
         raise OptionsError("rules.checkpoint_s does not go with load.adapting: jobs that adapt lose nothing")
 
 
-def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str, Any]:
+def machine_arrays(cluster: GpuCluster, node_order: NDArray[np.int64]) -> dict[str, Any]:
     """Return the arrays of a world that follow from the cluster alone, its nodes in the order of ``node_order``."""
     nodes = cluster.nodes
     return {
@@ -120,7 +120,7 @@ def rank_types(rates: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray((together[:, None, :] > together[:, :, None]).sum(axis=2), dtype=np.int64)
 
 
-def classes_of(cluster: Cluster, load: GpuLoad) -> tuple[NDArray[np.int64], dict[str, Any]]:
+def classes_of(cluster: GpuCluster, load: GpuLoad) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Return the class of each job for FGD, and the arrays of classes and of typical jobs."""
     jobs = load.jobs
     columns = [jobs["cpu_milli"], jobs["n_gpus"], jobs["gpu_milli"], load.allowed(cluster)]
@@ -151,7 +151,7 @@ def no_classes() -> dict[str, Any]:
 
 
 def shared_arrays(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     policy: Policy,
     *,
@@ -183,7 +183,7 @@ def shared_arrays(
 
 
 def new_world(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     policy: Policy,
     *,
@@ -223,7 +223,7 @@ def first_random(seed: int) -> int:
     return int(stream(seed, "gpu-placement").integers(1, 2147483646))
 
 
-def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
+def columns_of(cluster: GpuCluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
     """Return the arrays of a world that describe jobs, each of shape ``(n_jobs,)``."""
     jobs = load.jobs
     same = ("arrival_s", "work", "n_gpus", "priority")
@@ -249,7 +249,7 @@ def put_jobs(world: GpuState, row: int, columns: Mapping[str, NDArray[Any]], fir
         arrays[name][row, :n] = column[first : first + n]
 
 
-def trace_of(cluster: Cluster, load: GpuLoad, world: GpuState) -> TaskTrace:
+def trace_of(cluster: GpuCluster, load: GpuLoad, world: GpuState) -> TaskTrace:
     """Return the Trace of a simulation that has ended."""
     n = load.n_items
     tasks = np.zeros(n, dtype=TASK_DTYPE)
@@ -298,7 +298,7 @@ def _overheads_of(world: GpuState) -> NDArray[np.float64]:
 
 
 def signals_of(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     tasks: NDArray[np.void],
     stays: NDArray[np.void],
@@ -344,4 +344,4 @@ def warm_up(message: Callable[[str], None]) -> None:
 
 def _simulate_once() -> None:
     nodes = np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE)
-    simulate(Cluster("c", (GpuType("t"),), nodes), GpuLoad("l", new_jobs(1)), Policy("fifo"))
+    simulate(GpuCluster("c", (GpuType("t"),), nodes), GpuLoad("l", new_jobs(1)), Policy("fifo"))

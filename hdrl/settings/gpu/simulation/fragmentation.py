@@ -11,7 +11,7 @@ from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.codes import check_status
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
 from hdrl.settings.gpu.policies.names import Policy
@@ -49,7 +49,7 @@ class Filled:
         return float(self.fragmented[min(place, len(self.fragmented) - 1)])
 
 
-def arrivals(pods: GpuLoad, cluster: Cluster, seed: int, requests: float = REQUESTS) -> GpuLoad:
+def arrivals(pods: GpuLoad, cluster: GpuCluster, seed: int, requests: float = REQUESTS) -> GpuLoad:
     """Return pods in random order, then copies of random ones until ``requests`` times the GPUs are requested."""
     draws = stream(seed, "gpu-pods")
     requested = pods.jobs["n_gpus"] * pods.jobs["gpu_milli"] / WHOLE_GPU
@@ -68,7 +68,7 @@ def arrivals(pods: GpuLoad, cluster: Cluster, seed: int, requests: float = REQUE
 
 
 def fill(
-    cluster: Cluster,
+    cluster: GpuCluster,
     pods: GpuLoad,
     placement: str,
     *,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.metrics.formulas import summary
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.envs.loads import joined
 from hdrl.settings.gpu.kernel import acting, codes, state
 from hdrl.settings.gpu.loads.history import history_of
@@ -61,7 +61,7 @@ def index_policy(weights: Floats) -> Policy:
 
 
 def play(
-    cluster: Cluster,
+    cluster: GpuCluster,
     windows: Sequence[GpuLoad],
     policy: Policy,
     candidates: Floats | None = None,

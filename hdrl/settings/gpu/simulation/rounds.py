@@ -13,7 +13,7 @@ from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.fields import grown, new_arrays
 from hdrl.compiled.twister import N_TWISTER, python_twister_state
-from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.kernel import rounds as kernel
 from hdrl.settings.gpu.loads.gavel_jobs import TYPE_SEED
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad, check_runs_on
@@ -31,7 +31,7 @@ RESET_S = 1920.0
 
 
 def simulate_rounds(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     policy: str,
     *,
@@ -92,7 +92,7 @@ def simulate_rounds(
             progress(int((state.end_s >= 0).sum()), load.n_items)
 
 
-def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
+def _check_jobs(load: GpuLoad, cluster: GpuCluster) -> None:
     """Refuse jobs that policies in rounds do not know."""
     check_runs_on(load, cluster)
     if load.values is not None:
@@ -108,7 +108,7 @@ def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
 
 
 def _new(
-    cluster: Cluster,
+    cluster: GpuCluster,
     load: GpuLoad,
     policy: SharePolicy,
     seed: int,
@@ -157,7 +157,7 @@ def _new(
 
 
 def _pair_rates(
-    cluster: Cluster, load: GpuLoad, names: NDArray[np.int64]
+    cluster: GpuCluster, load: GpuLoad, names: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the profile of each job, and how fast pairs of them are, see `ShareSituation`."""
     if load.throughputs is None:
@@ -199,7 +199,7 @@ def _reset(
     return packing.assign_rows(state, jobs, found)
 
 
-def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray[np.int64]) -> TaskTrace:
+def _trace(cluster: GpuCluster, load: GpuLoad, state: kernel.Rounds, names: NDArray[np.int64]) -> TaskTrace:
     s = state.scalars[0]
     logged = state.stays[: s.n_stays]
     tasks = np.zeros(load.n_items, dtype=TASK_DTYPE)

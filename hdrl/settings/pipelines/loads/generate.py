@@ -25,7 +25,7 @@ _TRIES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class PipelineModel:
     """Model of generated pipelines.
 
     Attributes
@@ -146,7 +146,7 @@ def drs(n: int, total: float, random: np.random.Generator, largest: float = 1.0)
     return np.asarray(largest - found if is_turned else found)
 
 
-def generate(model: Model, random: np.random.Generator, name: str = "generated") -> PipelineSet:
+def generate(model: PipelineModel, random: np.random.Generator, name: str = "generated") -> PipelineSet:
     """Return pipelines by a model; each has one period.
 
     Raise WorkloadError if the model cannot be followed.
@@ -161,7 +161,7 @@ def generate(model: Model, random: np.random.Generator, name: str = "generated")
     return PipelineSet(name, tuple(pipelines), tuple(periods))
 
 
-def _pipeline(model: Model, name: str, need_us: float, period_us: int, random: np.random.Generator) -> Pipeline:
+def _pipeline(model: PipelineModel, name: str, need_us: float, period_us: int, random: np.random.Generator) -> Pipeline:
     """Return a pipeline whose instances need a given unit time at the least."""
     n = int(random.integers(model.n_kernels[0], model.n_kernels[1], endpoint=True))
     shape = str(random.choice(np.array(SHAPES))) if model.shape == "mixed" else model.shape
@@ -219,7 +219,7 @@ def _fused(
     members: tuple[int, ...],
     on_cpu: NDArray[np.float64],
     on_gpu: NDArray[np.float64],
-    model: Model,
+    model: PipelineModel,
     random: np.random.Generator,
 ) -> tuple[float, float]:
     times = []

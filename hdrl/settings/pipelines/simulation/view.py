@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hdrl.base.errors import DecisionError
+from hdrl.base.moved import load_moved
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.pipelines.kernel import codes, entries
 from hdrl.settings.pipelines.kernel.state import PipelinesState
@@ -71,7 +72,7 @@ class ReadyView:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class KernelStart:
     """A decision: start a choice of a ready kernel on a unit, or let it wait in the unit's queue."""
 
     ready: ReadyView
@@ -79,7 +80,7 @@ class Start:
     unit: int
 
 
-class View:
+class DispatchView:
     """Information for a decision; valid until the next one."""
 
     def __init__(self, state: PipelinesState, machine: Units, load: PipelineLoad) -> None:
@@ -142,7 +143,7 @@ class View:
         return all(int(waits_for[k]) == len(inside & set(pipeline.predecessors[k])) for k in choice.kernels)
 
 
-PythonPolicy: TypeAlias = Callable[[View], Start | None]
+PythonPolicy: TypeAlias = Callable[[DispatchView], KernelStart | None]
 """Returns a decision whenever one is due; ``None``: wait for the next event."""
 
 
@@ -153,7 +154,7 @@ def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) ->
     """
     check_runs_on(load, machine)
     state = one_state(machine, load)
-    batch, view = Borrowed(state), View(state, machine, load)
+    batch, view = Borrowed(state), DispatchView(state, machine, load)
     entries.begin_one(batch)
     while state.scalars[0, 0]["stage"] == codes.CHOOSE:
         entries.dispatch_one(batch, *_checked(policy(view), view, state))
@@ -161,16 +162,16 @@ def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) ->
     return trace_of(state, 0, machine, load, {"policy": getattr(policy, "__name__", "policy")})
 
 
-def _checked(decision: object, view: View, state: PipelinesState) -> tuple[int, int, int]:
+def _checked(decision: object, view: DispatchView, state: PipelinesState) -> tuple[int, int, int]:
     """Return the numbers of a decision; refuse one that is not possible."""
     where = f"at {view.now_us} us"
     if decision is None:
         return -1, -1, -1
-    if not isinstance(decision, Start):
-        raise DecisionError(f"{where}: the policy returned {decision!r}, expected a Start or None")
+    if not isinstance(decision, KernelStart):
+        raise DecisionError(f"{where}: the policy returned {decision!r}, expected a KernelStart or None")
     ready = decision.ready
     if ready not in view.ready or decision.choice not in ready.choices:
-        raise DecisionError(f"{where}: what the policy starts is not among what is ready")
+        raise DecisionError(f"{where}: the policy starts a kernel or group that is not ready")
     if view.time_us(ready, decision.choice, decision.unit) is None:
         raise DecisionError(f"{where}: {ready.pipeline.name!r} cannot run on unit {decision.unit} there")
     options = ready.pipeline.choices[ready.kernel]
@@ -178,3 +179,7 @@ def _checked(decision: object, view: View, state: PipelinesState) -> tuple[int, 
     table = state.pipelines[int(state.instances[ready.instance]["pipeline"])]
     row = state.kernels[int(table["first_kernel"]) + ready.kernel]
     return ready.place, int(row["first_choice"]) + place, decision.unit
+
+
+def __getattr__(name: str) -> object:
+    return load_moved(__name__, name)

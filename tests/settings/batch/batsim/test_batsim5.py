@@ -19,7 +19,7 @@ from hdrl.settings.batch.simulation import JobState
 from hdrl.settings.batch.simulation.readers import read_out_jobs
 from hdrl.settings.batch.simulators import BatsimSettings
 from hdrl.settings.batch.workload.batsim5 import describe_for_batsim5
-from hdrl.testing import Job, small_workload
+from hdrl.testing import JobSpec, small_workload
 
 from .stand_ins import command
 
@@ -413,7 +413,7 @@ def test_a_whole_conversation(tmp_path: Path) -> None:
     from hdrl.settings.batch.simulation.readers import read_out_schedule
 
     platform = read_platform("learning")
-    workload = small_workload(Job(0.0, 1), Job(1.0, 1))
+    workload = small_workload(JobSpec(0.0, 1), JobSpec(1.0, 1))
     schedule = dict.fromkeys(SCHEDULE_FIELDS, 0.5) | {"batsim_version": "5.0.0", "consumed_joules": 3.5, "nb_jobs": 2}
     known = {
         "BEGINS": _begins(list(platform.core_names)),
@@ -436,7 +436,7 @@ def test_a_whole_conversation(tmp_path: Path) -> None:
 
 
 def test_versions_and_protocols_that_do_not_fit(tmp_path: Path) -> None:
-    platform, workload = read_platform("learning"), small_workload(Job(0.0, 1))
+    platform, workload = read_platform("learning"), small_workload(JobSpec(0.0, 1))
     for version, protocol in (("v4.2.1", 5), ("5.0.0-rc2", 4)):
         settings = BatsimSettings(executable=command(tmp_path, "", version=version), protocol=protocol)
         with (

@@ -14,7 +14,7 @@ from hdrl.settings.batch.platform import read_platform, write_simgrid
 from hdrl.settings.batch.simulation import AskEnergy, CallAt, Kill, News, SetPState, Start
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.batsim_description import write_batsim_json
-from hdrl.testing import Job, small_workload
+from hdrl.testing import JobSpec, small_workload
 from hdrl.testing.worlds import World
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
@@ -24,7 +24,7 @@ from .conversations import ROOT
 @pytest.fixture
 def world() -> World:
     """Return two jobs on the four cores of the platform ``learning``."""
-    return World(read_platform("learning"), small_workload(Job(0.0, 2), Job(0.0, 1)))
+    return World(read_platform("learning"), small_workload(JobSpec(0.0, 2), JobSpec(0.0, 1)))
 
 
 @pytest.fixture

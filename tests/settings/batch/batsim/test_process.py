@@ -20,7 +20,7 @@ from hdrl.batsim.real import BatsimSimulator
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.simulators import BatsimSettings
-from hdrl.testing import Job, small_workload
+from hdrl.testing import JobSpec, small_workload
 from hdrl.testing.worlds import World
 
 from .stand_ins import batsim_command, children, command, saying
@@ -34,7 +34,7 @@ ENDS = '{"now": 1, "events": [{"timestamp": 1, "type": "SIMULATION_ENDS", "data"
 @pytest.fixture
 def world() -> World:
     """Return one job on the platform ``learning``."""
-    return World(read_platform("learning"), small_workload(Job(0.0, 2)))
+    return World(read_platform("learning"), small_workload(JobSpec(0.0, 2)))
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from hdrl.settings.batch.simulation import (
     Annotate,
     AskEnergy,
     At,
+    BatchTrace,
     CallAt,
     Decision,
     EmbeddedSimulator,
@@ -26,7 +27,6 @@ from hdrl.settings.batch.simulation import (
     News,
     Reject,
     Start,
-    Trace,
     View,
 )
 from hdrl.settings.batch.simulation.outputs import (
@@ -43,7 +43,7 @@ from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import shipped_workloads
 from hdrl.testing import World, small_platform, small_workload
 from hdrl.testing.strategies import worlds
-from hdrl.testing.worlds import Job, Node, Processor
+from hdrl.testing.worlds import JobSpec, Node, Processor
 
 from .stand_ins import batsim_command
 
@@ -54,13 +54,13 @@ simulator takes them in another order; so the worlds are drawn from a seed, not 
 NOT_PRINTED = {JOB_COLUMNS.index(name) for name in ("consumed_energy", "stretch")}
 
 
-def _printed(trace: Trace) -> list[list[str]]:
+def _printed(trace: BatchTrace) -> list[list[str]]:
     """Return the rows of out_jobs.csv without energies, and without ratios to run times that may be tiny."""
     rows = [line.split(",") for line in format_jobs(trace).splitlines()]
     return [[field for k, field in enumerate(row) if k not in NOT_PRINTED] for row in rows]
 
 
-def assert_equal(one: Trace, other: Trace, *, all_digits: bool = True) -> None:
+def assert_equal(one: BatchTrace, other: BatchTrace, *, all_digits: bool = True) -> None:
     """Compare everything but the last digits of energies; dates of logs from files have six digits only."""
     if all_digits:
         assert _printed(one) == _printed(other)
@@ -219,7 +219,7 @@ def test_the_files_are_those_of_the_simulator(tmp_path: Path) -> None:
 
 def _two_jobs() -> tuple[Platform, Workload]:
     platform = small_platform(Node((Processor(2),)))
-    return platform, small_workload(Job(0.0, 2, 10.0), Job(1.0, 1, 5.0))
+    return platform, small_workload(JobSpec(0.0, 2, 10.0), JobSpec(1.0, 1, 5.0))
 
 
 def test_workloads_of_several_files(tmp_path: Path) -> None:

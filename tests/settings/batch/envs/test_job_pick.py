@@ -18,7 +18,7 @@ from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.envs.job_pick_options import FEATURES, OBJECTIVES
 from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.workload import lublin_log, read_swf, workload_from_swf
-from hdrl.testing import Job, Node, Processor, check_trace, small_platform, small_workload, trace_differences
+from hdrl.testing import JobSpec, Node, Processor, check_trace, small_platform, small_workload, trace_differences
 
 LUBLIN = Path(__file__).parents[5] / "shared" / "traces" / "swf" / "lublin_256.swf.gz"
 needs_lublin = pytest.mark.skipif(not LUBLIN.is_file(), reason="the Lublin-1 log is not beside the checkout")
@@ -419,7 +419,7 @@ def test_a_refused_reset_changes_nothing(seed: int | None) -> None:
 def test_a_job_that_takes_no_time_is_traced_before_those_that_start_after_it() -> None:
     platform = small_platform(Node((Processor(4),)))
     flops = (10, 0, 5)
-    jobs = [Job(0, 4, gflop=gflop, requested_time_s=10) for gflop in flops]
+    jobs = [JobSpec(0, 4, gflop=gflop, requested_time_s=10) for gflop in flops]
     env = JobPickEnv(platform=platform, workload=small_workload(*jobs), n_jobs="all")
     env.reset(seed=0)
     is_over = env.step(1)[2]  # the second job runs first, which takes no time
@@ -432,7 +432,7 @@ def test_a_job_that_takes_no_time_is_traced_before_those_that_start_after_it() -
 def test_how_logs_are_read_is_no_matter_of_a_workload_that_has_been_read() -> None:
     platform = small_platform(Node((Processor(4),)))
     with pytest.raises(HdrlError, match="estimates: it says how a log is read, but a Workload has been read already"):
-        JobPickEnv(platform=platform, workload=small_workload(Job()), n_jobs="all", estimates="exact")
+        JobPickEnv(platform=platform, workload=small_workload(JobSpec()), n_jobs="all", estimates="exact")
 
 
 def test_several_workloads_take_turns(log: Path) -> None:

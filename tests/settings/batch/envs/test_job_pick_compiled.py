@@ -20,7 +20,7 @@ from hdrl.settings.batch.envs import job_pick_compiled
 from hdrl.settings.batch.envs.job_pick import JobPickEnv
 from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 from hdrl.testing import (
-    Job,
+    JobSpec,
     Node,
     Processor,
     World,
@@ -142,7 +142,7 @@ def test_memory_energy_contention_and_walltimes_of_a_real_machine() -> None:
 
 def test_of_jobs_that_look_alike_the_first_is_picked() -> None:
     platform = small_platform(Node((Processor(2),)))
-    workload = small_workload(*(Job(0.0, 1, gflop=10.0) for _ in range(40)))
+    workload = small_workload(*(JobSpec(0.0, 1, gflop=10.0) for _ in range(40)))
     env = JobPickPlayer(platform=platform, workload=workload, max_jobs=40)
     assert compiled(env, agent_for(env, 0))[1] == [0] * 40
 

@@ -13,14 +13,14 @@ from hdrl.base.errors import HdrlError
 from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn.spaces import space_as_json, space_from_json
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 MAX_JOBS = 8
 
 
 def env_of(*jobs: tuple[float, int, float], **arguments: Any) -> JobPickEnv:
     """Return an environment of four processors; jobs are submission, processors, seconds."""
-    workload = small_workload(*(Job(at_s, cores, gflop=run_s) for at_s, cores, run_s in jobs))
+    workload = small_workload(*(JobSpec(at_s, cores, gflop=run_s) for at_s, cores, run_s in jobs))
     platform = small_platform(Node((Processor(4),)))
     return JobPickEnv(platform=platform, workload=workload, n_jobs="all", may_hold=True, max_jobs=MAX_JOBS, **arguments)
 

@@ -18,7 +18,7 @@ from hdrl.settings.batch.envs.job_pick_options import PickChoices
 from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 from hdrl.settings.batch.workload import lublin_log, workload_from_swf
-from hdrl.testing import Job, Node, Processor, check_trace, check_worlds, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, check_trace, check_worlds, small_platform, small_workload
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -79,16 +79,16 @@ def test_the_schedule_is_the_pools_on_identical_processors(options: dict[str, An
 def memory_world() -> tuple[Any, Any]:
     """Return three jobs that take 0.9 of the memory of the only node each."""
     platform = small_platform(Node((Processor(4),), memory_gb=1.0))
-    return platform, small_workload(*(Job(0.0, 1, gflop=10.0, memory_mib=0.9 * 1024) for _ in range(3)))
+    return platform, small_workload(*(JobSpec(0.0, 1, gflop=10.0, memory_mib=0.9 * 1024) for _ in range(3)))
 
 
 def walltime_world() -> tuple[Any, Any]:
     """Return three jobs of which two run longer than their walltimes."""
     platform = small_platform(Node((Processor(1),)))
     return platform, small_workload(
-        Job(0.0, gflop=100.0, requested_time_s=20.0, walltime_s=20.0),
-        Job(0.0, gflop=10.0, requested_time_s=10.0, walltime_s=20.0),
-        Job(0.0, gflop=100.0, requested_time_s=20.0, walltime_s=20.0),
+        JobSpec(0.0, gflop=100.0, requested_time_s=20.0, walltime_s=20.0),
+        JobSpec(0.0, gflop=10.0, requested_time_s=10.0, walltime_s=20.0),
+        JobSpec(0.0, gflop=100.0, requested_time_s=20.0, walltime_s=20.0),
     )
 
 
@@ -160,7 +160,7 @@ def test_what_is_not_simulated_exactly_is_told() -> None:
     assert JobPickVectorEnv.unsupported_reason(gaia, some) == "the cores of gaia differ in speed"
     assert PolicyPairVectorEnv.unsupported_reason(gaia, some) is None
     narrow = small_platform(Node((Processor(2, 1.0, 10.0),)))
-    greedy = small_workload(*(Job(0.0, bandwidth_gbps=8.0) for _ in range(2)))
+    greedy = small_workload(*(JobSpec(0.0, bandwidth_gbps=8.0) for _ in range(2)))
     assert "slow each other down" in (JobPickVectorEnv.unsupported_reason(narrow, greedy) or "")
     calm = small_platform(Node((Processor(2, 1.0, 10.0),)), contention="none")
     assert JobPickVectorEnv.unsupported_reason(calm, greedy) is None

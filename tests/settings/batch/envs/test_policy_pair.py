@@ -16,7 +16,7 @@ from hdrl.settings.batch.kernel.episodes import MAX_VOIDS
 from hdrl.settings.batch.policies import VOID, action_table
 from hdrl.settings.batch.workload import Workload
 from hdrl.testing import (
-    Job,
+    JobSpec,
     Node,
     Processor,
     World,
@@ -187,7 +187,7 @@ def test_traces_of_a_batch_are_those_of_its_last_episodes() -> None:
 
 
 def two_at_once() -> World:
-    return World(ONE_CORE, small_workload(Job(gflop=10.0), Job(gflop=20.0)))
+    return World(ONE_CORE, small_workload(JobSpec(gflop=10.0), JobSpec(gflop=20.0)))
 
 
 def test_void_is_not_legal_where_nothing_can_happen() -> None:
@@ -211,7 +211,7 @@ def test_an_illegal_void_is_refused() -> None:
 
 
 def test_void_waits_for_the_next_submission_or_end() -> None:
-    workload = small_workload(Job(0.0, gflop=10.0), Job(3.0, gflop=10.0), Job(5.0, gflop=10.0))
+    workload = small_workload(JobSpec(0.0, gflop=10.0), JobSpec(3.0, gflop=10.0), JobSpec(5.0, gflop=10.0))
     env = PolicyPairEnv(platform=ONE_CORE, workload=workload, actions=["first-high_gflops"])
     _, info = env.reset(seed=0)
     seen = []
@@ -252,7 +252,7 @@ def test_without_void_there_is_none() -> None:
 def test_in_hdeeprms_mode_the_agent_is_asked_again_at_once() -> None:
     rules = hdrl.settings.batch.platform.pstate_rules(compatibility=HDEEPRM)
     platform = small_platform(Node((Processor(1, 1.0),)), rules=rules)
-    workload = small_workload(Job(0.0, gflop=10.0), Job(3.0, gflop=10.0))
+    workload = small_workload(JobSpec(0.0, gflop=10.0), JobSpec(3.0, gflop=10.0))
     env = PolicyPairEnv(
         platform=platform,
         workload=workload,
@@ -365,8 +365,8 @@ def test_actions_that_do_not_exist_are_refused() -> None:
 
 
 def test_sources_must_agree() -> None:
-    two = small_workload(Job(), Job(source=1))
-    one: Workload = small_workload(Job())
+    two = small_workload(JobSpec(), JobSpec(source=1))
+    one: Workload = small_workload(JobSpec())
     with pytest.raises(HdrlError, match="has 1 sources and small 2"):
         PolicyPairEnv(platform=ONE_CORE, workload=[two, one])
 

@@ -17,7 +17,7 @@ from hdrl.settings.batch.platform import Platform
 from hdrl.settings.batch.policies import read_pair
 from hdrl.settings.batch.simulation import EmbeddedSimulator, News, View
 from hdrl.settings.batch.workload import Workload, read_batsim_json
-from hdrl.testing import Job, Node, Processor, check_worlds, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, check_worlds, small_platform, small_workload
 
 HDEEPRM = "hdeeprm-0.3.1"
 RUNS = Path(__file__).parents[5] / "shared" / "batsim-runs"
@@ -138,7 +138,7 @@ def test_hdeeprms_values_on_a_recorded_run(run: str) -> None:
 def test_hdeeprms_fractions_exceed_one() -> None:
     rules = hdrl.settings.batch.platform.pstate_rules(compatibility=HDEEPRM)
     platform = small_platform(Node((Processor(2),)), rules=rules)
-    workload = small_workload(*(Job(float(k), requested_time_s=1000.0 if k == 3 else 1.0) for k in range(4)))
+    workload = small_workload(*(JobSpec(float(k), requested_time_s=1000.0 if k == 3 else 1.0) for k in range(4)))
     env = PolicyPairEnv(
         platform=platform,
         workload=workload,
@@ -210,7 +210,7 @@ def test_contended_cores_of_other_contention_models() -> None:
 
 
 def test_a_workload_without_memory_is_seen_as_nothing() -> None:
-    values: Any = small_workload(Job(), Job())
+    values: Any = small_workload(JobSpec(), JobSpec())
     env = PolicyPairEnv(platform=small_platform(Node()), workload=values, observation="minimal")
     first, _ = env.reset(seed=0)
     assert first[10:20].tolist() == [0.0] * 10

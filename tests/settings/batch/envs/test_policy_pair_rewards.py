@@ -18,7 +18,7 @@ from hdrl.settings.batch.identical_cores import codes
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.metrics import ENERGY_METRICS, METRICS
 from hdrl.settings.batch.options import ActionOptions, EnvironmentOptions, Objective
-from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
+from hdrl.testing import JobSpec, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
 
 HDEEPRM = "hdeeprm"
 MODE = "hdeeprm-0.3.1"
@@ -27,9 +27,9 @@ MODE = "hdeeprm-0.3.1"
 def queue_world() -> World:
     """One core; a long job and a short one come together, a third while the long one could run."""
     jobs = [
-        Job(0.0, gflop=100.0, requested_time_s=100.0),
-        Job(0.0, gflop=20.0, requested_time_s=20.0),
-        Job(50.0, gflop=30.0, requested_time_s=30.0),
+        JobSpec(0.0, gflop=100.0, requested_time_s=100.0),
+        JobSpec(0.0, gflop=20.0, requested_time_s=20.0),
+        JobSpec(50.0, gflop=30.0, requested_time_s=30.0),
     ]
     return World(small_platform(Node((Processor(1, 1.0),))), small_workload(*jobs))
 
@@ -37,11 +37,11 @@ def queue_world() -> World:
 def narrow_world() -> World:
     """Two cores; a job of one core for 30 s, and jobs of two cores that either wait for it or go first."""
     jobs = [
-        Job(0.0, 2, gflop=10.0, requested_time_s=10.0),
-        Job(0.0, 1, gflop=30.0, requested_time_s=30.0),
-        Job(0.0, 1, gflop=30.0, requested_time_s=30.0),
-        Job(1.0, 2, gflop=10.0, requested_time_s=10.0),
-        Job(12.0, 1, gflop=5.0, requested_time_s=5.0),
+        JobSpec(0.0, 2, gflop=10.0, requested_time_s=10.0),
+        JobSpec(0.0, 1, gflop=30.0, requested_time_s=30.0),
+        JobSpec(0.0, 1, gflop=30.0, requested_time_s=30.0),
+        JobSpec(1.0, 2, gflop=10.0, requested_time_s=10.0),
+        JobSpec(12.0, 1, gflop=5.0, requested_time_s=5.0),
     ]
     return World(small_platform(Node((Processor(2, 1.0),))), small_workload(*jobs))
 
@@ -167,7 +167,7 @@ def test_hdeeprms_rewards_by_hand() -> None:
     # HDeepRM asks for a P-state at every start, and is told that it is set before anything else happens.
     world = World(
         small_platform(Node((Processor(1, 1.0),)), compatibility=MODE),
-        small_workload(*(Job(0.0, gflop=10.0, requested_time_s=one) for one in (10.0, 5.0))),
+        small_workload(*(JobSpec(0.0, gflop=10.0, requested_time_s=one) for one in (10.0, 5.0))),
     )
     expected = {
         "avg_job_slowdown": [-0.3, -0.2],
@@ -187,7 +187,9 @@ def test_rewards_of_hdeeprm_0_1_by_hand() -> None:
     # Two cores; a job of both for 10 s, then one of one core for 5 s. Running jobs count once for each core.
     world = World(
         small_platform(Node((Processor(2, 1.0),)), compatibility=MODE),
-        small_workload(Job(0.0, 2, gflop=10.0, requested_time_s=10.0), Job(0.0, gflop=5.0, requested_time_s=5.0)),
+        small_workload(
+            JobSpec(0.0, 2, gflop=10.0, requested_time_s=10.0), JobSpec(0.0, gflop=5.0, requested_time_s=5.0)
+        ),
     )
     expected = {
         "avg_job_slowdown": [25.0 / 3.0, 5.0],
@@ -228,7 +230,7 @@ def test_hdeeprms_power_and_speed_of_a_contended_processor() -> None:
 def test_requests_for_no_time_are_no_division_by_zero() -> None:
     world = World(
         small_platform(Node((Processor(1, 1.0),)), compatibility=MODE),
-        small_workload(Job(requested_time_s=0.0), Job(requested_time_s=4.0)),
+        small_workload(JobSpec(requested_time_s=0.0), JobSpec(requested_time_s=4.0)),
     )
     assert rewards(world, "first-high_gflops", "avg_job_slowdown", HDEEPRM, MODE) == pytest.approx([-0.25, -0.25])
     assert np.isfinite(rewards(world, "first-high_gflops", "avg_job_slowdown", "growth")).all()

@@ -13,7 +13,7 @@ import checked_arrays  # noqa: F401 (before what lends arrays)
 import hdrl
 from hdrl.batch import JobPickVectorEnv, NodePower, PolicyPairVectorEnv, SuspendPower, pstate_rules
 from hdrl.testing import check_worlds
-from hdrl.testing.worlds import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing.worlds import JobSpec, Node, Processor, small_platform, small_workload
 
 POLICIES = (
     "random-random",
@@ -70,7 +70,7 @@ def main():
         hdrl.simulate(frugal, hdrl.read_workload("learning", frugal), policy)
     powers = (NodePower(suspend=SuspendPower()), NodePower(boot_s=9.0), None)
     different = small_platform(*[Node((Processor(2),), node_power=power) for power in powers])
-    jobs = small_workload(*[Job(100.0 * k, 1 + k % 6, 10.0) for k in range(12)])
+    jobs = small_workload(*[JobSpec(100.0 * k, 1 + k % 6, 10.0) for k in range(12)])
     hdrl.simulate(different, jobs, "fcfs+easy~off20~sleep1")
     play(PolicyPairVectorEnv(2, platform=frugal, workload="learning", actions=["fcfs+easy~on0", "fcfs~on1"]), 20)
     for arguments in POOLS:

@@ -337,7 +337,7 @@ def test_hosts_without_power(tmp_path: Path) -> None:
         (
             '<prop id="color" value="red"/>',
             '<prop id="role" value="master"/>',
-            "host 'h10' has the role 'master', but 'master_host' is the one",
+            "host 'h10' has the role 'master', but 'master_host' is the master already",
         ),
         ('<prop id="color" value="red"/>', '<prop id="role" value="boss"/>', "host 'h10': role is 'boss'"),
         (

@@ -6,17 +6,17 @@ import pytest
 import hdrl
 from hdrl.base.errors import DecisionError
 from hdrl.batch import Duplex, MaxMin, MinMin
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 # A core of 2 Gflop/s and one of 1: requested times are for their mean, so a job of r s takes 0.75 r or 1.5 r.
 PLATFORM = small_platform(Node((Processor(1, 2.0),)), Node((Processor(1, 1.0),)))
 
 
-def job(requested_s: float, submit_s: float = 0.0, cores: int = 1) -> Job:
-    return Job(submit_s, cores, gflop=1.5 * requested_s, requested_time_s=requested_s)
+def job(requested_s: float, submit_s: float = 0.0, cores: int = 1) -> JobSpec:
+    return JobSpec(submit_s, cores, gflop=1.5 * requested_s, requested_time_s=requested_s)
 
 
-def schedule(policy, *jobs: Job, platform=PLATFORM) -> list[tuple[float, list[int]]]:
+def schedule(policy, *jobs: JobSpec, platform=PLATFORM) -> list[tuple[float, list[int]]]:
     trace = hdrl.simulate(platform, small_workload(*jobs), policy)
     starts = trace.records["start_s"].round(3).tolist()
     return [(start, trace.cores_of(number).tolist()) for number, start in enumerate(starts)]

@@ -8,7 +8,7 @@ import pytest
 from hdrl.settings.batch.kernel import entries
 from hdrl.settings.batch.policies import Conservative, Easy, read_pair, simulate
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
-from hdrl.testing import Job, Node, Processor, check_trace, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, check_trace, small_platform, small_workload
 
 from .worlds import WORLDS, random_world
 
@@ -21,7 +21,7 @@ def starts(policy, jobs, *nodes):
 
 
 def job(submit_s, run_s, cores, requested_s=None, **more):
-    return Job(submit_s, cores, gflop=float(run_s), requested_time_s=float(requested_s or run_s), **more)
+    return JobSpec(submit_s, cores, gflop=float(run_s), requested_time_s=float(requested_s or run_s), **more)
 
 
 FIRST, SECOND, THIRD = job(0, 10, 3), job(1, 10, 4), job(2, 10, 3)
@@ -75,11 +75,11 @@ def test_slower_cores_are_planned_for():
     """On the slow core the last job takes 8 s, which just fits before the reservation; one of 9 s would not."""
     nodes = (Node((Processor(1, 3.0),)), Node((Processor(1, 1.0),)))
     platform = small_platform(*nodes)
-    jobs = [Job(0.0, 1, gflop=30.0, requested_time_s=15.0), Job(1.0, 2, gflop=10.0, requested_time_s=5.0)]
-    jobs.append(Job(2.0, 1, gflop=8.0, requested_time_s=4.0))
+    jobs = [JobSpec(0.0, 1, gflop=30.0, requested_time_s=15.0), JobSpec(1.0, 2, gflop=10.0, requested_time_s=5.0)]
+    jobs.append(JobSpec(2.0, 1, gflop=8.0, requested_time_s=4.0))
     found = simulate(platform, small_workload(*jobs), "fcfs+conservative").records["start_s"]
     assert found == pytest.approx([0, 10, 2], abs=1e-6)
-    jobs[2] = Job(2.0, 1, gflop=9.0, requested_time_s=4.5)
+    jobs[2] = JobSpec(2.0, 1, gflop=9.0, requested_time_s=4.5)
     found = simulate(platform, small_workload(*jobs), "fcfs+conservative").records["start_s"]
     assert found == pytest.approx([0, 10, 20], abs=1e-6)
 
@@ -94,7 +94,7 @@ def test_a_start_on_slow_cores_lets_others_start_on_fast_ones(policy):
     nodes = (Node((Processor(1, 1.0, 10.0, 30.0),)), Node((Processor(2, 3.0, 10.0, 100.0),)))
     platform = small_platform(*nodes)
     jobs = [
-        Job(submit_s, cores, gflop=gflop, requested_time_s=gflop / platform.reference_gflops)
+        JobSpec(submit_s, cores, gflop=gflop, requested_time_s=gflop / platform.reference_gflops)
         for submit_s, cores, gflop in ((0.0, 1, 0.5), (0.1, 1, 30.0), (0.2, 3, 3.0), (1.0, 1, 15.0), (2.0, 1, 6.0))
     ]
     found = simulate(platform, small_workload(*jobs), policy).records["start_s"]

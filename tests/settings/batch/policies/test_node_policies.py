@@ -19,7 +19,7 @@ from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeTyp
 from hdrl.settings.batch.policies.node_policies import NODE_SELECTIONS
 from hdrl.settings.batch.workload.batsim_json import merge
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.testing import Job, Node, Processor, check_policy, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, check_policy, small_platform, small_workload
 
 # Nodes of 2, 3 and 4 cores: the second is the fastest, the third draws the most and has the most memory.
 PLATFORM = small_platform(
@@ -51,20 +51,24 @@ def nodes_of(trace: Any, job: int) -> list[int]:
     ],
 )
 def test_each_selection_has_its_node(selection: str, node: int):
-    trace = hdrl.simulate(PLATFORM, small_workload(Job(cores=2)), f"first-node_{selection}")
+    trace = hdrl.simulate(PLATFORM, small_workload(JobSpec(cores=2)), f"first-node_{selection}")
     assert nodes_of(trace, 0) == [node, node]
 
 
 def test_what_runs_counts():
     # The first job takes half of the bandwidth of the first node, so that the second node has the most left.
-    jobs = [Job(cores=1, bandwidth_gbps=15.0, gflop=9.0), Job(1.0, cores=1), Job(1.0, cores=1, memory_mib=3000.0)]
+    jobs = [
+        JobSpec(cores=1, bandwidth_gbps=15.0, gflop=9.0),
+        JobSpec(1.0, cores=1),
+        JobSpec(1.0, cores=1, memory_mib=3000.0),
+    ]
     trace = hdrl.simulate(PLATFORM, small_workload(*jobs), "first-node_high_mem_bw")
     assert [nodes_of(trace, job) for job in range(3)] == [[0], [1], [2]]
 
 
 def test_the_cores_of_a_job_are_dealt_out_among_its_nodes():
     platform = small_platform(*(Node((Processor(4),)) for _ in range(3)))
-    jobs = [Job(cores=5), Job(cores=4), Job(cores=3)]
+    jobs = [JobSpec(cores=5), JobSpec(cores=4), JobSpec(cores=3)]
     trace = hdrl.simulate(platform, spread(small_workload(*jobs), 2, 1, 3), "first-node_first")
     assert [trace.cores_of(job).tolist() for job in range(3)] == [[0, 1, 2, 4, 5], [8, 9, 10, 11], [0, 4, 8]]
     starts = trace.records["start_s"]
@@ -77,7 +81,7 @@ class Plain:
 
     SPEEDS = (2.0, 4.0, 1.0)
 
-    def __init__(self, jobs: list[Job], kind: str, policy: str) -> None:
+    def __init__(self, jobs: list[JobSpec], kind: str, policy: str) -> None:
         self.jobs, self.now = jobs, 0.0
         self.free, self.running, self.waiting = [2, 3, 4], [], []
         self.told: dict[int, tuple[float, int]] = {}
@@ -135,7 +139,7 @@ class Plain:
 def test_schedules_are_those_of_a_plain_reading(policy: str, kind: str):
     rng = hdrl.base.seeding.stream(5, f"{policy} {kind}")
     jobs = [
-        Job(float(at), int(cores), gflop=float(work), requested_time_s=float(work * over))
+        JobSpec(float(at), int(cores), gflop=float(work), requested_time_s=float(work * over))
         for at, cores, work, over in zip(
             np.cumsum(rng.exponential(1.0, 80)).round(2),
             rng.integers(1, 5, 80),
@@ -162,7 +166,7 @@ def test_they_are_policies_like_others(policy: str):
 
 
 def test_what_is_drawn_depends_on_the_seed():
-    workload = small_workload(*(Job(0.1 * k, 1 + k % 2) for k in range(20)))
+    workload = small_workload(*(JobSpec(0.1 * k, 1 + k % 2) for k in range(20)))
     first, again, other = (
         hdrl.simulate(PLATFORM, workload, "random-node_random", seed=seed).records.tobytes() for seed in (1, 1, 2)
     )
@@ -174,7 +178,7 @@ def test_names():
     book = BatchPolicies()
     assert book.draws("first-node_random")
     assert book.peer_group("first-node_first") is None
-    exact = replace(small_workload(Job()), origin={"estimates": "exact"})
+    exact = replace(small_workload(JobSpec()), origin={"estimates": "exact"})
     assert [is_clairvoyant(f"{job}-node_first", exact) for job in ("first", "shortest", "fcfs+easy")] == [0, 1, 1]
     with pytest.raises(UnknownName, match="no node selection 'node_low_pwer'; did you mean 'node_low_power'"):
         normalise_policy_name("first-node_low_pwer")
@@ -187,20 +191,20 @@ def test_names():
     ("job", "policy", "says"),
     [
         (
-            Job(cores=5),
+            JobSpec(cores=5),
             "first-node_first",
             "job 0 wants 1 node with 5 cores and 0 MiB each, .* 0 such nodes, its widest 4",
         ),
-        (Job(cores=3, memory_mib=2000.0), "fcfs+easy-node_first", "with 3 cores and 6000 MiB each"),
+        (JobSpec(cores=3, memory_mib=2000.0), "fcfs+easy-node_first", "with 3 cores and 6000 MiB each"),
     ],
 )
-def test_a_job_that_fits_on_no_node_is_an_error(job: Job, policy: str, says: str):
+def test_a_job_that_fits_on_no_node_is_an_error(job: JobSpec, policy: str, says: str):
     with pytest.raises(DecisionError, match=says):
         hdrl.simulate(PLATFORM, small_workload(job), policy)
 
 
 def test_nodes_go_with_their_jobs():
-    plain = small_workload(*(Job(float(k), 4) for k in range(4)))
+    plain = small_workload(*(JobSpec(float(k), 4) for k in range(4)))
     asked = spread(plain, 1, 2, 3, 4)
     assert asked.window(1, 2).nodes.tolist() == [2, 3]
     assert asked.sha256() != plain.sha256()
@@ -229,7 +233,7 @@ TWO_KINDS = platform_from_tree(
 )
 
 
-def energetic(policy: str, *jobs: Job, energy_j: tuple[float, ...] = ()) -> list[tuple[float, int]]:
+def energetic(policy: str, *jobs: JobSpec, energy_j: tuple[float, ...] = ()) -> list[tuple[float, int]]:
     workload = small_workload(*jobs)
     if energy_j:
         workload = replace(workload, requested_energy_j=np.array(energy_j))
@@ -251,31 +255,31 @@ def energetic(policy: str, *jobs: Job, energy_j: tuple[float, ...] = ()) -> list
     ],
 )
 def test_a_job_goes_where_it_needs_the_least_or_the_most(selection: str, nodes: list[int]):
-    jobs = [Job(gflop=12.0, requested_time_s=4.0) for _ in range(2)]
+    jobs = [JobSpec(gflop=12.0, requested_time_s=4.0) for _ in range(2)]
     found = energetic(f"timetasks_lowest+skip-node_{selection}", *jobs)
     assert [node for _, node in found] == nodes
 
 
 def test_whatever_fits_starts_and_who_has_waited_a_minute_comes_first():
-    long = Job(0.0, 4, gflop=400.0, requested_time_s=100.0)
-    blocked = Job(1.0, 4, gflop=4.0, requested_time_s=1.0)
-    small = [Job(2.0, 2, gflop=4.0, requested_time_s=1.0)]
-    busy = [Job(0.0, 3, gflop=400.0, requested_time_s=90.0), long]
+    long = JobSpec(0.0, 4, gflop=400.0, requested_time_s=100.0)
+    blocked = JobSpec(1.0, 4, gflop=4.0, requested_time_s=1.0)
+    small = [JobSpec(2.0, 2, gflop=4.0, requested_time_s=1.0)]
+    busy = [JobSpec(0.0, 3, gflop=400.0, requested_time_s=90.0), long]
     # Three cores of one node and all of the other are taken: nothing of four or two cores fits until one ends.
-    found = energetic("timetasks_lowest+skip-node_energy_lowest", *busy, blocked, *small, Job(3.0, 1, gflop=4.0))
+    found = energetic("timetasks_lowest+skip-node_energy_lowest", *busy, blocked, *small, JobSpec(3.0, 1, gflop=4.0))
     assert found[4][0] == pytest.approx(3.0, abs=0.01), "one core is free: who wants one overtakes"
     assert found[2][0] > 60
-    late = Job(61.5, 4, gflop=4.0, requested_time_s=0.1)
+    late = JobSpec(61.5, 4, gflop=4.0, requested_time_s=0.1)
     aged = energetic("timetasks_lowest+skip-node_energy_lowest", *busy, blocked, late)
     assert aged[2][0] < aged[3][0], "although the other one is shorter"
 
 
 def test_the_order_of_jobs_by_what_their_users_ask_for():
     jobs = [
-        Job(0.0, 4, gflop=8.0),
-        Job(0.0, 4, gflop=8.0),
-        Job(0.1, 4, requested_time_s=1.0),
-        Job(0.1, 4, requested_time_s=3.0),
+        JobSpec(0.0, 4, gflop=8.0),
+        JobSpec(0.0, 4, gflop=8.0),
+        JobSpec(0.1, 4, requested_time_s=1.0),
+        JobSpec(0.1, 4, requested_time_s=3.0),
     ]
     energy_j = (1.0, 1.0, 9.0, 5.0)
     first = {}

@@ -12,7 +12,7 @@ import hdrl
 from hdrl.base.errors import DecisionError, UnknownName
 from hdrl.batch import is_clairvoyant, normalise_policy_name
 from hdrl.settings.batch.policies.node_policies_backfill import FITS, ORDERS
-from hdrl.testing import Job, Node, Processor, check_policy, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, check_policy, small_platform, small_workload
 from tests.settings.batch.policies.test_node_policies import NODE_OF_CORE, PLATFORM, TWO_KINDS, Plain
 
 ALIKE = small_platform(Node((Processor(4),)), Node((Processor(4),)))
@@ -20,11 +20,11 @@ ONE = small_platform(Node((Processor(4),)))
 UNEQUAL = small_platform(Node((Processor(4),)), Node((Processor(2),)))
 
 
-def job(submit_s: float, cores: int, run_s: float) -> Job:
-    return Job(submit_s, cores, gflop=run_s, requested_time_s=run_s)
+def job(submit_s: float, cores: int, run_s: float) -> JobSpec:
+    return JobSpec(submit_s, cores, gflop=run_s, requested_time_s=run_s)
 
 
-def starts(platform: hdrl.Platform, policy: str, *jobs: Job, compatibility: str | None = None) -> list[float]:
+def starts(platform: hdrl.Platform, policy: str, *jobs: JobSpec, compatibility: str | None = None) -> list[float]:
     trace = hdrl.simulate(platform, small_workload(*jobs), policy, compatibility=compatibility)
     return [round(float(start_s), 2) for start_s in trace.records["start_s"]]
 
@@ -250,7 +250,7 @@ def test_schedules_are_those_of_a_plain_reading(rule: str, mode: str | None):
     for kind, drawn in (("first", 1), ("high_gflops", 2), ("high_cores", 3)):
         rng = hdrl.base.seeding.stream(drawn, f"{rule} {kind}")
         jobs = [
-            Job(float(at), int(cores), gflop=float(work), requested_time_s=round(float(work * over), 3))
+            JobSpec(float(at), int(cores), gflop=float(work), requested_time_s=round(float(work * over), 3))
             for at, cores, work, over in zip(
                 np.cumsum(rng.exponential(0.8, 120)).round(4),
                 rng.choice([1, 1, 1, 2, 3, 4], 120),
@@ -286,7 +286,7 @@ def test_they_are_policies_like_others(policy: str):
 
 
 def test_names():
-    exact = replace(small_workload(Job()), origin={"estimates": "exact"})
+    exact = replace(small_workload(JobSpec()), origin={"estimates": "exact"})
     for rule in (*(f"hbackfill_{order}" for order in ORDERS), *(f"backfillfit_{fit}" for fit in FITS)):
         name = f"fcfs+{rule}-node_first"
         assert normalise_policy_name(name) == name

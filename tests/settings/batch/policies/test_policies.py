@@ -24,9 +24,9 @@ from hdrl.settings.batch.policies import (
     simulate,
 )
 from hdrl.settings.batch.policies.choices import BACKFILLINGS
-from hdrl.settings.batch.simulation import Decision, EmbeddedSimulator, Reject, SetPState, Start, Trace, View
+from hdrl.settings.batch.simulation import BatchTrace, Decision, EmbeddedSimulator, Reject, SetPState, Start, View
 from hdrl.testing import (
-    Job,
+    JobSpec,
     Node,
     Processor,
     World,
@@ -118,7 +118,7 @@ def capricious() -> object:
 
 def test_policies_that_do_not_repeat_are_noticed():
     platform = small_platform(Node((Processor(5),)))
-    world = World(platform, small_workload(*(Job(float(k), gflop=30.0) for k in range(5))))
+    world = World(platform, small_workload(*(JobSpec(float(k), gflop=30.0) for k in range(5))))
     with pytest.raises(AssertionError, match="a second run differs in"):
         check_policy(capricious(), worlds={"w": world})  # type: ignore[arg-type]
 
@@ -158,7 +158,9 @@ def test_checks_of_memory_and_of_the_whole_energy_can_fail():
 
 def test_energy_of_cores():
     """One of two cores computes for 10 s at 100 W; the other draws 15 W then, and each draws 5 W before and after."""
-    world = World(small_platform(Node((Processor(2, power_w=200.0),))), small_workload(Job(0.0), Job(20.0, gflop=1.0)))
+    world = World(
+        small_platform(Node((Processor(2, power_w=200.0),))), small_workload(JobSpec(0.0), JobSpec(20.0, gflop=1.0))
+    )
     trace = run_policy("first-high_gflops", world)
     assert energy_of_cores(trace, 0.0, 20.0) == pytest.approx([1050.0, 200.0], rel=1e-7)
 
@@ -284,10 +286,10 @@ def test_progress_is_told():
 # ------------------------------------------------------------------ without the compiler
 
 
-def digest(trace: Trace) -> str:
+def digest(trace: BatchTrace) -> str:
     """Return a hash of all bytes of a trace's arrays."""
     result = hashlib.sha256()
-    for field in fields(Trace):
+    for field in fields(BatchTrace):
         value = getattr(trace, field.name)
         if isinstance(value, np.ndarray):
             result.update(value.tobytes())
@@ -301,7 +303,7 @@ WITHOUT_COMPILER = """
 import hashlib
 from dataclasses import fields
 import numpy as np
-from hdrl.settings.batch.simulation import Trace
+from hdrl.settings.batch.simulation import BatchTrace
 from hdrl.testing import check_worlds, run_policy
 {digest}
 for policy in {policies!r}:

@@ -18,7 +18,7 @@ from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import past_of
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 from .predicting import PredictedEasy
 from .worlds import WORLDS, random_world
@@ -170,12 +170,12 @@ def test_easy_plus_plus_corrects_what_was_outlived():
     """The head waits for a job that was predicted to end after 20 s; it runs on, and the plan with it."""
     platform = machine(4)
     jobs = [
-        Job(0.0, 4, gflop=10.0, requested_time_s=1000.0),
-        Job(1.0, 4, gflop=30.0, requested_time_s=1000.0),
-        Job(50.0, 3, gflop=200.0, requested_time_s=1000.0),  # predicted: the mean of 10 and 30
-        Job(60.0, 4, gflop=5.0, requested_time_s=100.0),
+        JobSpec(0.0, 4, gflop=10.0, requested_time_s=1000.0),
+        JobSpec(1.0, 4, gflop=30.0, requested_time_s=1000.0),
+        JobSpec(50.0, 3, gflop=200.0, requested_time_s=1000.0),  # predicted: the mean of 10 and 30
+        JobSpec(60.0, 4, gflop=5.0, requested_time_s=100.0),
         # Fits beside, for less than what the corrected end leaves: 50 + 20 + 60 = 130.
-        Job(75.0, 1, gflop=50.0, requested_time_s=52.0),
+        JobSpec(75.0, 1, gflop=50.0, requested_time_s=52.0),
     ]
     workload = small_workload(*jobs)
     table = workload.jobs.copy()
@@ -248,7 +248,7 @@ def test_a_guarded_gate_is_open_while_all_jobs_find_room():
     offsets[14] = 40.0  # whoever may be held is
 
     def last_starts_s(cores, form, *, gate=True):
-        jobs = [Job(10.0 * i, n, 1000, requested_time_s=1000) for i, n in enumerate(cores)]
+        jobs = [JobSpec(10.0 * i, n, 1000, requested_time_s=1000) for i, n in enumerate(cores)]
         policy = IndexKind(form, gate=gate).policy(offsets)
         return hdrl.simulate(platform, small_workload(*jobs), policy, energy=False).records["start_s"][-1]
 
@@ -263,8 +263,8 @@ def test_a_guarded_gate_is_open_while_all_jobs_find_room():
 def test_a_guard_lets_nobody_wait_for_ever(form, waits_days):
     """There is always a small job that waits, so that the wide one is never first of the queue by its size."""
     day_s = 86400.0
-    jobs = [Job(0.45 * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
-    workload = small_workload(*jobs, Job(70.0, 2, 3 * day_s, requested_time_s=3 * day_s))
+    jobs = [JobSpec(0.45 * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
+    workload = small_workload(*jobs, JobSpec(70.0, 2, 3 * day_s, requested_time_s=3 * day_s))
     offsets = np.zeros(24)
     offsets[13] = -20.0  # waiting counts for nothing
     trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)
@@ -279,8 +279,8 @@ def test_a_guard_lets_nobody_wait_for_ever(form, waits_days):
 def test_a_pausing_guard_waits_until_the_overload_is_over(form, gap_days, waits_days):
     """After 60 days, one day of work waits, or nine: three days are the limit."""
     day_s = 86400.0
-    jobs = [Job(gap_days * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
-    workload = small_workload(*jobs, Job(70.0, 2, day_s, requested_time_s=day_s))
+    jobs = [JobSpec(gap_days * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
+    workload = small_workload(*jobs, JobSpec(70.0, 2, day_s, requested_time_s=day_s))
     offsets = np.zeros(24)
     offsets[13] = -20.0  # waiting counts for nothing
     trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)
@@ -349,7 +349,7 @@ def test_mistakes_of_predictors_in_python_are_one_line(tmp_path, text, suffix, t
 
 def test_other_simulators_refuse_predictors_in_python(tmp_path):
     (tmp_path / "my.py").write_text(OWN)
-    world = small_workload(Job(0.0, 1, gflop=5.0, requested_time_s=5.0))
+    world = small_workload(JobSpec(0.0, 1, gflop=5.0, requested_time_s=5.0))
     with pytest.raises(DecisionError, match="'embedded' alone"):
         hdrl.batch.simulate(machine(), world, f"{tmp_path}/my.py@sjf+easy", simulator="exact")
 

@@ -7,7 +7,7 @@ import pytest
 
 import hdrl
 from hdrl.settings.batch.workload import SwfLog, read_swf, workload_from_swf
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 LOGS = Path(__file__).parents[4].parent / "shared" / "traces" / "swf"
 
@@ -228,7 +228,7 @@ def stream(n_jobs, load, n_servers, seed):
     draw = np.random.default_rng(seed)
     submit_s = np.cumsum(draw.exponential(10.0 / (load * n_servers), n_jobs))
     run_s = draw.exponential(10.0, n_jobs)
-    return small_workload(*(Job(float(s), 1, gflop=float(r)) for s, r in zip(submit_s, run_s, strict=True)))
+    return small_workload(*(JobSpec(float(s), 1, gflop=float(r)) for s, r in zip(submit_s, run_s, strict=True)))
 
 
 @pytest.mark.parametrize(("load", "n_servers"), [(0.5, 1), (0.8, 1), (0.7, 3), (0.8, 10)])

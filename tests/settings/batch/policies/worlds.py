@@ -3,7 +3,7 @@
 import numpy as np
 
 from hdrl.settings.batch.workload.fit import fits
-from hdrl.testing import Job, Node, Processor, World, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, World, small_platform, small_workload
 
 
 def random_world(
@@ -33,7 +33,7 @@ def random_world(
         # A different fraction of a second for each job keeps ends apart.
         run_s = float(draw.integers(1, 20)) + (k + 1) / 64
         jobs.append(
-            Job(
+            JobSpec(
                 float(draw.integers(0, 20)),
                 int(draw.integers(1, 6)),
                 gflop=run_s * platform.reference_gflops,

@@ -24,7 +24,7 @@ from hdrl.batsim.embedded_server import EmbeddedServer
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.simgrid import read_simgrid
-from hdrl.settings.batch.simulation import JobState, Trace
+from hdrl.settings.batch.simulation import BatchTrace, JobState
 from hdrl.settings.batch.workload import merge, read_batsim_json
 
 from ..recorded_runs import RECORDED, need_recorded_runs, recorded_parameters  # noqa: TID252 - of all tests
@@ -192,7 +192,7 @@ class World:
         document = {"nb_res": 4, "jobs": jobs, "profiles": PROFILES}
         (folder / "workload.json").write_text(json.dumps(document))
 
-    def embedded(self, scheduler: Any, *, energy: bool = True) -> Trace:
+    def embedded(self, scheduler: Any, *, energy: bool = True) -> BatchTrace:
         platform = read_simgrid(self.folder / "platform.xml")
         workload = read_batsim_json(self.folder / "workload.json")
         return EmbeddedServer(platform, workload, energy=energy).run(scheduler)

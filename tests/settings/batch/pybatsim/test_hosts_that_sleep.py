@@ -18,7 +18,7 @@ from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.platform import read_simgrid
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.settings.batch.simulation.trace import HOST_STATES, Trace
+from hdrl.settings.batch.simulation.trace import HOST_STATES, BatchTrace
 from hdrl.settings.batch.workload import read_batsim_json
 
 HOST = """<host id="h{k}" speed="{speeds}">{asleep}<prop id="wattage_per_state" value="{watts}"/></host>
@@ -206,12 +206,12 @@ class Scripted:
         return json.dumps({"now": told["now"], "events": events})
 
 
-def _embedded(folder: Path, scheduler: Any) -> Trace:
+def _embedded(folder: Path, scheduler: Any) -> BatchTrace:
     platform, workload = read_simgrid(folder / "platform.xml"), read_batsim_json(folder / "workload.json")
     return EmbeddedServer(platform, workload).run(scheduler)
 
 
-def _exact(folder: Path, scheduler: Any) -> Trace:
+def _exact(folder: Path, scheduler: Any) -> BatchTrace:
     platform, workload = read_simgrid(folder / "platform.xml"), read_batsim_json(folder / "workload.json")
     with ExactSimulator(platform, workload, energy=True, platform_file=folder / "platform.xml") as simulator:
         return ProtocolServer(simulator).run(scheduler)
@@ -222,7 +222,7 @@ def _batsim(folder: Path, scheduler: Any) -> Result:
     return ExactBatsim(BatsimOptions(**files, energy=True, host_table=True)).run(scheduler)
 
 
-def _compare_hosts(trace: Trace, result: Result) -> None:
+def _compare_hosts(trace: BatchTrace, result: Result) -> None:
     """Compare what each host did with what the exact engine noted of it while it happened."""
     table = list(csv.DictReader((result.hosts or "").splitlines()))
     for name, column in zip((f"time_{state}" for state in HOST_STATES), HOST_STATES, strict=True):
@@ -232,7 +232,7 @@ def _compare_hosts(trace: Trace, result: Result) -> None:
 
 
 @pytest.mark.parametrize("simulate", [_embedded, _exact])
-def test_random_worlds_as_in_batsim(tmp_path: Path, simulate: Callable[[Path, Any], Trace]) -> None:
+def test_random_worlds_as_in_batsim(tmp_path: Path, simulate: Callable[[Path, Any], BatchTrace]) -> None:
     schedulers = [_compare_world(tmp_path, simulate, seed) for seed in (*range(13), 111)]
     assert sum(scheduler.n_mixed for scheduler in schedulers) > 20
     assert sum(scheduler.n_there_and_back for scheduler in schedulers) > 0
@@ -240,7 +240,7 @@ def test_random_worlds_as_in_batsim(tmp_path: Path, simulate: Callable[[Path, An
     assert n_to_sleep > 50
 
 
-def _compare_world(folder: Path, simulate: Callable[[Path, Any], Trace], seed: int) -> Sleepy:
+def _compare_world(folder: Path, simulate: Callable[[Path, Any], BatchTrace], seed: int) -> Sleepy:
     """Compare what a scheduler does in a world whose hosts sleep alike, or in every second one differently."""
     draw = np.random.default_rng(seed)
     ways_s = [(draw.uniform(1, 9), draw.uniform(2, 20)) for _ in range(draw.integers(1, 6))]
@@ -266,7 +266,7 @@ def _compare_world(folder: Path, simulate: Callable[[Path, Any], Trace], seed: i
 
 
 @pytest.mark.parametrize("simulate", [_embedded, _exact])
-def test_two_requests_at_once_by_hand(tmp_path: Path, simulate: Callable[[Path, Any], Trace]) -> None:
+def test_two_requests_at_once_by_hand(tmp_path: Path, simulate: Callable[[Path, Any], BatchTrace]) -> None:
     """Hosts 0 and 1 sleep by one request, told after 8 s, when the slower one does; host 2, asked later, after 2 s."""
     _write(tmp_path, [(8.0, 3.0), (1.0, 5.0), (2.0, 1.0)], [(10.0, 1, 5.0)])
     told = []
@@ -290,7 +290,7 @@ def test_two_requests_at_once_by_hand(tmp_path: Path, simulate: Callable[[Path, 
 
 @pytest.mark.parametrize("simulate", [_embedded, _exact])
 def test_a_request_for_hosts_that_sleep_and_for_one_that_computes(
-    tmp_path: Path, simulate: Callable[[Path, Any], Trace]
+    tmp_path: Path, simulate: Callable[[Path, Any], BatchTrace]
 ) -> None:
     """Host 0 halves its speed at once, in the middle of its job; host 1 comes from off and host 2 was suspended."""
     _write(tmp_path, [(4.0, 5.0)] * 3, [(1.0, 1, 9.0), (20.0, 1, 10.0), (25.0, 1, 3.0)])
@@ -324,7 +324,7 @@ def test_a_request_for_hosts_that_sleep_and_for_one_that_computes(
 
 @pytest.mark.parametrize("simulate", [_embedded, _exact])
 def test_a_request_by_which_one_host_wakes_and_another_falls_asleep(
-    tmp_path: Path, simulate: Callable[[Path, Any], Trace]
+    tmp_path: Path, simulate: Callable[[Path, Any], BatchTrace]
 ) -> None:
     """P-state 2 is a slow one of host 0, which comes from off in 5 s, and a nap of host 1, which goes there in 1 s."""
     _write(tmp_path, [(4.0, 5.0)] * 2, [(10.0, 1, 4.0), (20.0, 1, 4.0)], [ALIKE, KINDS[1]])

@@ -25,7 +25,7 @@ from hdrl.base.errors import (
 from hdrl.batsim.pybatsim import HostedScheduler, MissingPyBatsim, run_scheduler, scheduler_names
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.platform import read_platform
-from hdrl.settings.batch.simulation import JobState, Trace, write_batsim_files
+from hdrl.settings.batch.simulation import BatchTrace, JobState, write_batsim_files
 from hdrl.settings.batch.workload import read_batsim_json
 
 from .conftest import N_HOSTS, World
@@ -37,7 +37,7 @@ DETERMINISTIC = ("easyBackfill", "schedFcfs", "schedEasySjfBackfill")
 ENDED = {JobState.COMPLETED_SUCCESSFULLY, JobState.COMPLETED_WALLTIME_REACHED}
 
 
-def check_sane(trace: Trace) -> None:
+def check_sane(trace: BatchTrace) -> None:
     """Check that every job ran once, after it was submitted, on cores of its own."""
     jobs, records = trace.workload.jobs, trace.records
     assert {JobState(state) for state in records["state"]} <= ENDED
@@ -50,7 +50,7 @@ def check_sane(trace: Trace) -> None:
             assert not set(trace.cores_of(one).tolist()) & set(trace.cores_of(other).tolist())
 
 
-def jobs_file(trace: Trace, folder: Path) -> bytes:
+def jobs_file(trace: BatchTrace, folder: Path) -> bytes:
     folder.mkdir()
     write_batsim_files(trace, folder)
     return (folder / "out_jobs.csv").read_bytes()

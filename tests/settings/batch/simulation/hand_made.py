@@ -9,9 +9,9 @@ from hdrl.settings.batch.simulation.trace import (
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
+    BatchTrace,
     JobState,
     OverUtilization,
-    Trace,
 )
 from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
 
@@ -91,7 +91,7 @@ def make_trace(rows, *, n_cores=4, n_processors=2, **changes):
         "n_grouped_switches": 0,
         "n_machine_switches": 0,
     }
-    return Trace(**(fields | changes))
+    return BatchTrace(**(fields | changes))
 
 
 S = JobState

@@ -7,7 +7,7 @@ import pytest
 
 from hdrl.batch import NodePower, PolicyPairEnv, SuspendPower, pstate_rules, simulate
 from hdrl.settings.batch.metrics import compute_metrics
-from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
+from hdrl.testing.worlds import JobSpec, Node, Processor, World, small_platform, small_workload
 
 POWER = NodePower(boot_s=100.0, shutdown_s=20.0, boot_power=0.65, shutdown_power=0.55, off_power=0.05, idle_power=0.5)
 
@@ -19,7 +19,7 @@ def platform_of(*nodes, power=POWER):
 def two_nodes():
     """Return two nodes of one core of 100 W, and a job of one core at once, one of both 300 s later."""
     platform = platform_of(Node(), Node())
-    return World(platform, small_workload(Job(0.0, 1, 10.0), Job(300.0, 2, 10.0)))
+    return World(platform, small_workload(JobSpec(0.0, 1, 10.0), JobSpec(300.0, 2, 10.0)))
 
 
 def random_powers(seed, n):
@@ -55,7 +55,7 @@ def random_world(seed, memory_mib=100, suspend=None, *, different=False):
     platform = platform_of(*nodes, power=None if different else power)
     gaps_s = draw.choice([0.5, 50.0, 300.0, 1000.0], size=12) * draw.random(12) + 0.37
     jobs = [
-        Job(
+        JobSpec(
             round(float(date_s), 2),
             int(draw.integers(1, platform.n_cores + 1)),
             float(draw.integers(1, 200)),

@@ -17,6 +17,7 @@ from hdrl.settings.batch.simulation import (
     Annotate,
     AskEnergy,
     At,
+    BatchTrace,
     CallAt,
     Decision,
     EmbeddedSimulator,
@@ -26,7 +27,6 @@ from hdrl.settings.batch.simulation import (
     Reject,
     SetPState,
     Start,
-    Trace,
     View,
 )
 from hdrl.settings.batch.simulation.outputs import format_jobs, format_machine_states, format_pstate_changes
@@ -170,7 +170,7 @@ def check_progress(view: View, told: dict[str, dict[str, Any]], numbers: dict[st
             assert view.progress(numbers[job]) == pytest.approx(progress["progress"], abs=6e-7)
 
 
-def replay(conversation: Conversation, simulator: EmbeddedSimulator, *, check: bool = True) -> Trace:
+def replay(conversation: Conversation, simulator: EmbeddedSimulator, *, check: bool = True) -> BatchTrace:
     """Give the recorded answers; check every message on the way."""
     numbers = job_numbers(simulator.workload)
     view = simulator.reset()
@@ -188,7 +188,7 @@ def replay(conversation: Conversation, simulator: EmbeddedSimulator, *, check: b
     return simulator.trace
 
 
-def check_files(conversation: Conversation, trace: Trace) -> None:
+def check_files(conversation: Conversation, trace: BatchTrace) -> None:
     """Compare what Batsim writes with what it wrote, to the last digit; energies to 1e-9 of their value."""
     found, expected = rows(format_jobs(trace)), rows((conversation.folder / "out_jobs.csv").read_text())
     column = found[0].index("consumed_energy")

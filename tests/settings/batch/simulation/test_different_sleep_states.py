@@ -27,7 +27,7 @@ from hdrl.launcher.main import cli
 from hdrl.settings.batch.envs.policy_pair_arguments import pstate_shares
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.testing.worlds import Job, Node, Processor, small_workload
+from hdrl.testing.worlds import JobSpec, Node, Processor, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, random_world
 
@@ -42,7 +42,7 @@ def _nodes(*powers):
 
 
 def test_a_timeout_by_hand():
-    jobs = small_workload(Job(0.0, 1, 10.0), Job(300.0, 2, 10.0))
+    jobs = small_workload(JobSpec(0.0, 1, 10.0), JobSpec(300.0, 2, 10.0))
     trace = simulate(_nodes(SLOW, QUICK), jobs, "fcfs+easy~off60")
     # Node 1 is off from 62 s on, node 0 from 90 s; when the second job comes they are back after 10 and 100 s.
     assert trace.records["start_s"] == pytest.approx([0.0, 400.0], abs=1e-6)
@@ -60,7 +60,7 @@ def test_a_timeout_by_hand():
 
 
 def test_who_is_booted_first():
-    jobs = small_workload(Job(500.0, 1, 10.0))
+    jobs = small_workload(JobSpec(500.0, 1, 10.0))
 
     def host_and_start(platform):
         trace = simulate(platform, jobs, "fcfs+easy~on0")
@@ -76,7 +76,9 @@ def test_who_is_booted_first():
 
 
 def test_nodes_go_to_the_last_state_that_they_have():
-    trace = simulate(_nodes(BOTH, SLOW, None), small_workload(Job(0.0, 1, 1.0), Job(50.0, 1, 1.0)), "fcfs~on0~sleep1")
+    trace = simulate(
+        _nodes(BOTH, SLOW, None), small_workload(JobSpec(0.0, 1, 1.0), JobSpec(50.0, 1, 1.0)), "fcfs~on0~sleep1"
+    )
     hosts = hosts_arrays(trace)
     # Node 2 runs both jobs; the others go at once.
     assert hosts["switching_off_s"] == pytest.approx([4.0, 20.0, 0.0], abs=1e-5)
@@ -115,7 +117,7 @@ def test_decisions_switch_nodes():
             return [SwitchOn([0, 1])]
         return [Start(job, view.free_cores[:3]) for job in view.waiting if view.n_free_cores == 3]
 
-    trace = simulate(_nodes(BOTH, QUICK, None), small_workload(Job(10.0, 3, 60.0)), policy)
+    trace = simulate(_nodes(BOTH, QUICK, None), small_workload(JobSpec(10.0, 3, 60.0)), policy)
     assert trace.records["start_s"] == pytest.approx([60.0], abs=1e-5)
     assert hosts_arrays(trace)["sleeping_s"] == pytest.approx([46.0, 48.0, 0.0], abs=1e-5)
 
@@ -130,12 +132,12 @@ def test_decisions_switch_nodes():
 )
 def test_what_a_node_cannot_do_is_told(decision, told):
     with pytest.raises(DecisionError, match=told):
-        simulate(_nodes(BOTH, QUICK, None), small_workload(Job()), lambda view: [decision])
+        simulate(_nodes(BOTH, QUICK, None), small_workload(JobSpec()), lambda view: [decision])
 
 
 def test_a_state_that_no_node_has():
     with pytest.raises(SimulationError, match=r"there is no sleep state 2 \(0 to 1\)"):
-        simulate(_nodes(BOTH, QUICK), small_workload(Job()), "fcfs~off60~sleep2")
+        simulate(_nodes(BOTH, QUICK), small_workload(JobSpec()), "fcfs~off60~sleep2")
 
 
 def test_actions_of_an_environment():

@@ -19,6 +19,7 @@ from hdrl.settings.batch.simulation import (
     Annotate,
     AskEnergy,
     At,
+    BatchTrace,
     CallAt,
     Decision,
     EmbeddedSimulator,
@@ -28,18 +29,17 @@ from hdrl.settings.batch.simulation import (
     Reject,
     SetPState,
     Start,
-    Trace,
     View,
 )
 from hdrl.settings.batch.simulation.answer import Answer
 from hdrl.settings.batch.workload import StepKind, read_workload
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload, trace_differences
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload, trace_differences
 
 ONE_CORE = small_platform(Node((Processor(1),)))
 TWO_CORES = small_platform(Node((Processor(2),)))
 
 
-def times(trace: Trace) -> list[tuple[float, float]]:
+def times(trace: BatchTrace) -> list[tuple[float, float]]:
     """Return start and end of each job, to six decimals."""
     records = trace.records
     return [
@@ -58,7 +58,7 @@ def times(trace: Trace) -> list[tuple[float, float]]:
 def test_two_jobs_at_8_of_10_gbps(contention: str, ends: tuple[float, float]):
     """They overlap from 4 s on: at 75 %, at 10/16 rounded down to 60 %, or as if there were enough."""
     platform = small_platform(Node((Processor(2, 1.0, 10.0),)), contention=contention)
-    jobs = small_workload(Job(0.0, bandwidth_gbps=8.0), Job(4.0, bandwidth_gbps=8.0))
+    jobs = small_workload(JobSpec(0.0, bandwidth_gbps=8.0), JobSpec(4.0, bandwidth_gbps=8.0))
     trace = simulate(platform, jobs, "first-high_gflops")
     assert times(trace) == [(0.0, ends[0]), (4.0, ends[1])]
     use = trace.overutilization
@@ -69,14 +69,14 @@ def test_two_jobs_at_8_of_10_gbps(contention: str, ends: tuple[float, float]):
 
 
 def test_a_core_freed_at_a_date_serves_the_job_that_arrives_then():
-    trace = simulate(ONE_CORE, small_workload(Job(0.0), Job(10.0), Job(20.0)), "first-high_gflops")
+    trace = simulate(ONE_CORE, small_workload(JobSpec(0.0), JobSpec(10.0), JobSpec(20.0)), "first-high_gflops")
     assert times(trace) == [(0.0, 10.0), (10.0, 20.0), (20.0, 30.0)]
 
 
 def test_memory_blocks_the_head_and_who_is_behind_it():
     """Job 1 finds a core and no memory; job 2 would fit and waits behind it."""
     platform = small_platform(Node((Processor(3),), memory_gb=1.0))
-    jobs = small_workload(Job(0.0, memory_mib=600), Job(1.0, memory_mib=600), Job(2.0, memory_mib=100))
+    jobs = small_workload(JobSpec(0.0, memory_mib=600), JobSpec(1.0, memory_mib=600), JobSpec(2.0, memory_mib=100))
     trace = simulate(platform, jobs, "first-high_gflops")
     assert times(trace) == [(0.0, 10.0), (10.0, 20.0), (10.0, 20.0)]
     assert trace.overutilization.memory_s.tolist() == [1.0, 2.0]
@@ -84,13 +84,13 @@ def test_memory_blocks_the_head_and_who_is_behind_it():
 
 
 def test_cores_block():
-    trace = simulate(ONE_CORE, small_workload(Job(0.0), Job(3.0)), "first-high_gflops")
+    trace = simulate(ONE_CORE, small_workload(JobSpec(0.0), JobSpec(3.0)), "first-high_gflops")
     assert trace.overutilization.core_s.tolist() == [3.0]
 
 
 def test_the_slowest_core_sets_the_pace_and_the_others_draw_full_power():
     platform = small_platform(Node((Processor(1, 1.0, 10.0, 50.0), Processor(1, 4.0, 10.0, 200.0))))
-    trace = simulate(platform, small_workload(Job(0.0, cores=2)), "first-high_gflops")
+    trace = simulate(platform, small_workload(JobSpec(0.0, cores=2)), "first-high_gflops")
     assert times(trace) == [(0.0, 10.0)]
     assert trace.records["energy_j"][0] == pytest.approx(2500.0, rel=1e-8)
     assert trace.consumed_j == pytest.approx(2500.0, rel=1e-8)
@@ -98,20 +98,20 @@ def test_the_slowest_core_sets_the_pace_and_the_others_draw_full_power():
 
 def test_free_cores_draw_15_percent_beside_a_busy_one_and_5_percent_alone():
     platform = small_platform(Node((Processor(2), Processor(2))))
-    trace = simulate(platform, small_workload(Job(5.0)), "first-high_gflops")
+    trace = simulate(platform, small_workload(JobSpec(5.0)), "first-high_gflops")
     assert trace.consumed_j == pytest.approx(10 * (50 + 0.15 * 50 + 2 * 0.05 * 50), rel=1e-8)
     assert trace.records["energy_j"][0] == pytest.approx(500.0, rel=1e-8)
 
 
 def test_a_job_without_work_takes_a_hundred_thousandth_of_a_second():
-    trace = simulate(ONE_CORE, small_workload(Job(1.0, gflop=0.0), Job(1.0)), "first-high_gflops")
+    trace = simulate(ONE_CORE, small_workload(JobSpec(1.0, gflop=0.0), JobSpec(1.0)), "first-high_gflops")
     assert trace.records["run_s"].tolist() == [1e-5, pytest.approx(10.0)]
     assert times(trace)[1] == (1.0, 11.0)
 
 
 def test_steps_and_failures():
     steps = ((StepKind.COMPUTE, 3e9, 0), (StepKind.DELAY, 2.0, 0), (StepKind.RETURN, 0.0, 4), (StepKind.DELAY, 9.0, 0))
-    jobs = small_workload(Job(0.0, steps=steps), Job(0.0, steps=steps, walltime_s=4.5))
+    jobs = small_workload(JobSpec(0.0, steps=steps), JobSpec(0.0, steps=steps, walltime_s=4.5))
     trace = simulate(TWO_CORES, jobs, "first-high_gflops")
     assert times(trace) == [(0.0, 5.0), (0.0, 4.5)]
     assert trace.records["return_code"].tolist() == [4, -1]
@@ -121,7 +121,7 @@ def test_steps_and_failures():
 
 def test_who_starts_nothing_is_told_what_waits():
     with pytest.raises(SimulationError, match=r"2 jobs are waiting, for instance 'w0!0': the policy does not start"):
-        simulate(ONE_CORE, small_workload(Job(0.0), Job(1.0)), "void")
+        simulate(ONE_CORE, small_workload(JobSpec(0.0), JobSpec(1.0)), "void")
 
 
 def test_no_jobs():
@@ -134,7 +134,7 @@ def test_no_jobs():
 Script = Callable[[View], Iterable[Decision]]
 
 
-def run(simulator: EmbeddedSimulator, script: Script) -> Trace:
+def run(simulator: EmbeddedSimulator, script: Script) -> BatchTrace:
     view = simulator.reset()
     while not view.is_over:
         view = simulator.step(script(view))
@@ -153,7 +153,9 @@ def start_all(view: View) -> list[Decision]:
 def test_kill_a_computation_a_delay_and_a_sequence():
     platform = small_platform(Node((Processor(4),)))
     sequence = ((StepKind.DELAY, 2.0, 0), (StepKind.COMPUTE, 9e9, 0))
-    jobs = small_workload(Job(), Job(steps=((StepKind.DELAY, 9.0, 0),)), Job(steps=sequence), Job(gflop=3.0))
+    jobs = small_workload(
+        JobSpec(), JobSpec(steps=((StepKind.DELAY, 9.0, 0),)), JobSpec(steps=sequence), JobSpec(gflop=3.0)
+    )
 
     def script(view: View) -> list[Decision]:
         if told(view, News.SIMULATION_BEGINS):
@@ -172,7 +174,7 @@ def test_a_job_may_be_started_and_killed_in_one_answer():
     def script(view: View) -> list[Decision]:
         return [Start(0, [0]), At(3.0, Kill([0]))] if told(view, News.JOB_SUBMITTED) else []
 
-    assert times(run(EmbeddedSimulator(ONE_CORE, small_workload(Job())), script)) == [(0.0, 3.0)]
+    assert times(run(EmbeddedSimulator(ONE_CORE, small_workload(JobSpec())), script)) == [(0.0, 3.0)]
 
 
 def test_asking_to_kill_twice_is_ignored():
@@ -181,7 +183,7 @@ def test_asking_to_kill_twice_is_ignored():
             return [Start(0, [0]), At(3.0, Kill([0])), At(3.0, Kill([0]))]
         return []
 
-    simulator = EmbeddedSimulator(ONE_CORE, small_workload(Job()))
+    simulator = EmbeddedSimulator(ONE_CORE, small_workload(JobSpec()))
     trace = run(simulator, script)
     assert times(trace) == [(0.0, 3.0)]
     assert trace.completion_order.tolist() == [0]
@@ -191,7 +193,7 @@ def test_rejected_jobs_come_in_the_order_of_completion():
     def script(view: View) -> list[Decision]:
         return [Start(0, [0]), Reject(1)] if told(view, News.JOB_SUBMITTED) else []
 
-    trace = run(EmbeddedSimulator(TWO_CORES, small_workload(Job(), Job())), script)
+    trace = run(EmbeddedSimulator(TWO_CORES, small_workload(JobSpec(), JobSpec())), script)
     assert trace.completion_order.tolist() == [1, 0]
     assert trace.records["state"][1] == JobState.REJECTED
     assert (trace.records["start_s"][1], trace.records["energy_j"][1]) == (-1.0, -1.0)
@@ -206,7 +208,7 @@ def test_calls_come_when_asked_for_and_at_once_if_they_coincide():
             return [CallAt(4.0), CallAt(2.5), CallAt(4.0)]
         return start_all(view)
 
-    run(EmbeddedSimulator(ONE_CORE, small_workload(Job())), script)
+    run(EmbeddedSimulator(ONE_CORE, small_workload(JobSpec())), script)
     assert [date for date in dates if date[1]] == [(2.5, 1), (4.0, 2)]
 
 
@@ -214,12 +216,12 @@ def test_decisions_in_the_future_hold_up_those_behind_them():
     def script(view: View) -> list[Decision]:
         return [At(5.0, Start(0, [0])), Start(1, [1])] if told(view, News.JOB_SUBMITTED) else []
 
-    trace = run(EmbeddedSimulator(TWO_CORES, small_workload(Job(), Job())), script)
+    trace = run(EmbeddedSimulator(TWO_CORES, small_workload(JobSpec(), JobSpec())), script)
     assert times(trace) == [(5.0, 15.0), (5.0, 15.0)]
 
 
 def test_answers_that_take_time():
-    simulator = EmbeddedSimulator(TWO_CORES, small_workload(Job(0.0), Job(1.0)))
+    simulator = EmbeddedSimulator(TWO_CORES, small_workload(JobSpec(0.0), JobSpec(1.0)))
     view = simulator.reset()
     view = simulator.step()
     assert told(view, News.JOB_SUBMITTED) == [0]
@@ -231,9 +233,9 @@ def test_answers_that_take_time():
 
 def test_dates_are_told_with_six_decimals_and_slept_up_to():
     """8/3 s is printed upwards: who answers at once starts the next job at 2.666667 s."""
-    trace = simulate(ONE_CORE, small_workload(Job(gflop=8 / 3), Job()), "first-high_gflops")
+    trace = simulate(ONE_CORE, small_workload(JobSpec(gflop=8 / 3), JobSpec()), "first-high_gflops")
     assert trace.records["start_s"][1] == pytest.approx(2.666667, abs=2e-9)
-    trace = simulate(ONE_CORE, small_workload(Job(gflop=7 / 3), Job()), "first-high_gflops")
+    trace = simulate(ONE_CORE, small_workload(JobSpec(gflop=7 / 3), JobSpec()), "first-high_gflops")
     assert trace.records["start_s"][1] == pytest.approx(7 / 3, abs=1e-8)
 
 
@@ -247,7 +249,7 @@ def test_energy_can_be_asked_for():
             return [CallAt(4.0)]
         return [AskEnergy()] if told(view, News.REQUESTED_CALL) else start_all(view)
 
-    run(EmbeddedSimulator(ONE_CORE, small_workload(Job())), script)
+    run(EmbeddedSimulator(ONE_CORE, small_workload(JobSpec())), script)
     assert answers == [pytest.approx(400.0, rel=1e-7)]
 
 
@@ -255,18 +257,18 @@ def test_annotations_are_kept():
     def script(view: View) -> list[Decision]:
         return [*start_all(view), *(Annotate(job, f"job {job}") for job in told(view, News.JOB_SUBMITTED))]
 
-    assert run(EmbeddedSimulator(ONE_CORE, small_workload(Job())), script).metadata == {0: "job 0"}
+    assert run(EmbeddedSimulator(ONE_CORE, small_workload(JobSpec())), script).metadata == {0: "job 0"}
 
 
 # ------------------------------------------------------------------ what cannot be followed
 
 PLATFORM = small_platform(Node((Processor(2),), memory_gb=1.0))
 JOBS = (
-    Job(0.0),
-    Job(0.0, cores=2),
-    Job(0.0, memory_mib=600.0),
-    Job(0.0, memory_mib=600.0),
-    Job(50.0, id="late"),
+    JobSpec(0.0),
+    JobSpec(0.0, cores=2),
+    JobSpec(0.0, memory_mib=600.0),
+    JobSpec(0.0, memory_mib=600.0),
+    JobSpec(50.0, id="late"),
 )
 
 
@@ -334,7 +336,7 @@ def test_decisions_before_a_bad_one_are_kept_and_none_after_it():
 
 def test_a_start_that_fails_half_way_takes_nothing():
     platform = small_platform(Node((Processor(3),), memory_gb=1.0))
-    simulator = EmbeddedSimulator(platform, small_workload(Job(cores=2, memory_mib=600.0)))
+    simulator = EmbeddedSimulator(platform, small_workload(JobSpec(cores=2, memory_mib=600.0)))
     simulator.reset()
     view = simulator.step()
     with pytest.raises(DecisionError, match="lacks the memory"):
@@ -374,14 +376,14 @@ def test_a_job_told_to_have_ended_cannot_be_killed():
 
 def test_the_view_follows_the_pstates_that_were_asked_for():
     platform = small_platform(Node((Processor(2),)))
-    simulator = EmbeddedSimulator(platform, small_workload(Job()))
+    simulator = EmbeddedSimulator(platform, small_workload(JobSpec()))
     view = simulator.reset()
     assert view.pstate.tolist() == [3, 3]
     assert simulator.step([SetPState([1], 2)]).pstate.tolist() == [3, 2]
 
 
 def test_nothing_comes_after_the_end():
-    simulator = EmbeddedSimulator(ONE_CORE, small_workload(Job()))
+    simulator = EmbeddedSimulator(ONE_CORE, small_workload(JobSpec()))
     run(simulator, start_all)
     with pytest.raises(SimulationError, match="has ended"):
         simulator.step()
@@ -389,7 +391,7 @@ def test_nothing_comes_after_the_end():
 
 
 def test_platforms_that_are_refused():
-    jobs = small_workload(Job())
+    jobs = small_workload(JobSpec())
     late = replace(ONE_CORE, message_latency_s=np.array([1e-6]))
     with pytest.raises(SimulationError, match="has links with latencies"):
         EmbeddedSimulator(late, jobs)
@@ -418,8 +420,8 @@ class Cramped(EmbeddedSimulator):
 @pytest.mark.parametrize("energy", [True, False])
 def test_logs_grow_during_a_policy_pair(*, energy: bool):
     platform = small_platform(Node((Processor(3, 1.0, 10.0),), memory_gb=1.0))
-    some: Sequence[Job] = [
-        Job(2.5 * k, 1 + k % 3, 2.0, bandwidth_gbps=4.0, memory_mib=400.0 * (k % 3 == 0)) for k in range(80)
+    some: Sequence[JobSpec] = [
+        JobSpec(2.5 * k, 1 + k % 3, 2.0, bandwidth_gbps=4.0, memory_mib=400.0 * (k % 3 == 0)) for k in range(80)
     ]
     traces = []
     for kind in (EmbeddedSimulator, Cramped):
@@ -440,7 +442,7 @@ def test_logs_grow_during_a_policy_in_python():
             return [SetPState([0, 1], int(view.now_s * 4) % 2)]
         return start_all(view)
 
-    trace = run(EmbeddedSimulator(TWO_CORES, small_workload(Job(gflop=100.0))), script)
+    trace = run(EmbeddedSimulator(TWO_CORES, small_workload(JobSpec(gflop=100.0))), script)
     handled = trace.pstate_changes[(trace.pstate_changes["pstate"] >= 0) & (trace.pstate_changes["time_s"] > 0.1)]
     assert trace.n_grouped_switches == len(handled) + 2  # the first two are those of the start
     assert len(handled) >= 199

@@ -17,7 +17,7 @@ from hdrl.settings.batch.simulation.frames import (
     table_arrays,
     trace_frame,
 )
-from hdrl.settings.batch.simulation.trace import RECORD_DTYPE, JobState, OverUtilization, Trace
+from hdrl.settings.batch.simulation.trace import RECORD_DTYPE, BatchTrace, JobState, OverUtilization
 from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
 
 NAN = np.nan
@@ -33,7 +33,7 @@ def trace():
     records["start_s"], records["run_s"], records["energy_j"] = [30, 9, -1], [10, -1, -1], [4.5, -1, -1]
     records["first_core"], records["n_cores"] = [0, 3, 4], [3, 1, 0]
     nothing = np.zeros(0)
-    return Trace(
+    return BatchTrace(
         platform=SimpleNamespace(
             n_cores=4,
             core_names=("h0", "h1", "h2", "h3"),

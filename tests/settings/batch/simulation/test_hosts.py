@@ -10,20 +10,20 @@ from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation.hosts import HOST_COLUMNS, format_hosts, hosts_arrays
-from hdrl.settings.batch.simulation.trace import Trace
-from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+from hdrl.settings.batch.simulation.trace import BatchTrace
+from hdrl.testing import JobSpec, Node, Processor, small_platform, small_workload
 
 
 @pytest.fixture(scope="module")
-def traces() -> list[Trace]:
+def traces() -> list[BatchTrace]:
     """Return the same simulation, with P-states that follow the jobs, by the embedded and by the exact simulator."""
     platform = small_platform(Node(), Node((Processor(cores=3),)))
-    workload = small_workload(*(Job(submit_s=3 + 2 * k, cores=1 + k % 3, gflop=4 + k % 5) for k in range(12)))
+    workload = small_workload(*(JobSpec(submit_s=3 + 2 * k, cores=1 + k % 3, gflop=4 + k % 5) for k in range(12)))
     pair = "shortest-high_gflops"
     return [simulate(platform, workload, pair, simulator=name) for name in ("embedded", "exact")]
 
 
-def test_all_time_and_all_energy_are_somewhere(traces: list[Trace]) -> None:
+def test_all_time_and_all_energy_are_somewhere(traces: list[BatchTrace]) -> None:
     for trace in traces:
         hosts = hosts_arrays(trace)
         spent_s = sum(hosts[f"{state}_s"] for state in ("computing", "idle"))
@@ -38,7 +38,7 @@ def test_all_time_and_all_energy_are_somewhere(traces: list[Trace]) -> None:
         assert hosts["n_switches"].sum() > 0
 
 
-def test_both_simulators_agree(traces: list[Trace]) -> None:
+def test_both_simulators_agree(traces: list[BatchTrace]) -> None:
     embedded, exact = (hosts_arrays(trace) for trace in traces)
     for name, values in embedded.items():
         if name == "host":
@@ -47,7 +47,7 @@ def test_both_simulators_agree(traces: list[Trace]) -> None:
             assert values == pytest.approx(exact[name], rel=1e-9, abs=1e-6), name
 
 
-def test_a_trace_tells_what_the_engine_noted(monkeypatch: pytest.MonkeyPatch, traces: list[Trace]) -> None:
+def test_a_trace_tells_what_the_engine_noted(monkeypatch: pytest.MonkeyPatch, traces: list[BatchTrace]) -> None:
     """The engine notes states as they change; a trace knows only starts, ends and P-states."""
     texts = []
 
@@ -73,7 +73,7 @@ def test_a_trace_tells_what_the_engine_noted(monkeypatch: pytest.MonkeyPatch, tr
         assert [float(text) for text in one[2:]] == pytest.approx([float(text) for text in other[2:]], abs=2e-5)
 
 
-def test_energy_that_nobody_knows(traces: list[Trace]) -> None:
+def test_energy_that_nobody_knows(traces: list[BatchTrace]) -> None:
     trace = dataclasses.replace(traces[0], host_energy_j=np.zeros(0))
     hosts = hosts_arrays(trace)
     assert np.all(np.isnan(hosts["energy_j"]) & np.isnan(hosts["wasted_j"]))

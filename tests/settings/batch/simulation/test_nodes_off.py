@@ -31,7 +31,7 @@ from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.node_power import NodePowerOptions, SuspendOptions
 from hdrl.settings.batch.policies.pairs import logs_known_to, with_true_times
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
+from hdrl.testing.worlds import JobSpec, Node, Processor, World, small_platform, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes
 
@@ -90,7 +90,7 @@ def test_a_timeout_by_hand():
 
 def test_a_number_by_hand():
     platform = platform_of(Node(), Node(), Node((Processor(1, 1.0, 10.0, 50.0),)))
-    jobs = small_workload(Job(200.0, 1, 10.0), Job(300.0, 2, 10.0), Job(500.0, 1, 10.0))
+    jobs = small_workload(JobSpec(200.0, 1, 10.0), JobSpec(300.0, 2, 10.0), JobSpec(500.0, 1, 10.0))
     trace = simulate(platform, jobs, "fcfs+easy~on0.34")
     # One node is on all the time: the one with most flop per joule. The second job has another one booted.
     assert trace.records["start_s"] == pytest.approx([200.0, 400.0, 500.0], abs=1e-6)
@@ -115,7 +115,7 @@ def test_as_the_exact_engine(policy, seed):
 
 def test_a_job_that_needs_memory_gets_nodes_for_it():
     platform = platform_of(*[Node((Processor(4),), memory_gb=1.0)] * 3)
-    jobs = small_workload(Job(200.0, 3, 10.0, memory_mib=900.0), Job(600.0, 1, 10.0))
+    jobs = small_workload(JobSpec(200.0, 3, 10.0, memory_mib=900.0), JobSpec(600.0, 1, 10.0))
     for policy in ("fcfs+easy~on0", "fcfs~off10"):
         trace = simulate(platform, jobs, policy)
         assert trace.records["start_s"] == pytest.approx([300.0, 700.0], abs=1e-6)
@@ -125,10 +125,10 @@ def test_a_job_that_needs_memory_gets_nodes_for_it():
 def test_who_overtakes_does_not_delay_what_a_booting_node_is_for():
     platform = platform_of(Node(), Node(), Node())
     jobs = small_workload(
-        Job(100.0, 1, 500.0, requested_time_s=500.0),
-        Job(101.0, 3, 10.0, requested_time_s=10.0),
-        Job(102.0, 1, 20.0, requested_time_s=20.0),
-        Job(103.0, 1, 900.0, requested_time_s=900.0),
+        JobSpec(100.0, 1, 500.0, requested_time_s=500.0),
+        JobSpec(101.0, 3, 10.0, requested_time_s=10.0),
+        JobSpec(102.0, 1, 20.0, requested_time_s=20.0),
+        JobSpec(103.0, 1, 900.0, requested_time_s=900.0),
     )
     trace = simulate(platform, jobs, "fcfs+easy~on0")
     # One node boots for the first job, two for the second, which the first delays; the short one may go before it.
@@ -156,7 +156,7 @@ def test_decisions_switch_nodes():
             if (n := view.workload.jobs["cores"][job]) <= view.n_free_cores
         ]
 
-    trace = simulate(world.platform, small_workload(Job(10.0, 1, 60.0), Job(300.0, 2, 10.0)), policy)
+    trace = simulate(world.platform, small_workload(JobSpec(10.0, 1, 60.0), JobSpec(300.0, 2, 10.0)), policy)
     assert told == [(pytest.approx(20.0), 1, 2), (pytest.approx(150.0), 1, 0)]
     assert trace.records["start_s"] == pytest.approx([10.0, 300.0], abs=1e-6)
 
@@ -228,7 +228,7 @@ def test_a_platform_file_keeps_it(tmp_path):
     foreign.write_text(text[: text.index("<!--hdrl")] + text[text.index("-->") + 3 :])
     read = read_platform(foreign)
     assert (read.rules, read.sleep_states) == (None, ((4, 5, 6),))
-    jobs = small_workload(Job(0.0, 1, 1e-3), Job(300.0, 1, 1e-3))
+    jobs = small_workload(JobSpec(0.0, 1, 1e-3), JobSpec(300.0, 1, 1e-3))
     ours, exact = (
         simulate(read, jobs, "fcfs~off10", simulator=name, platform_file=foreign) for name in ("embedded", "exact")
     )
@@ -315,7 +315,7 @@ def test_a_number_and_a_timeout_take_turns():
 
 
 def test_changing_ones_mind_asks_for_no_more_calls_than_there_are_timeouts():
-    jobs = [Job(2.0 * k, 1, 1.0) for k in range(400)]
+    jobs = [JobSpec(2.0 * k, 1, 1.0) for k in range(400)]
     world = World(two_nodes().platform, small_workload(*jobs))
     actions = ["fcfs+easy~off600", "fcfs+easy~off300", "fcfs+easy~off150"]
     trace = played(world, actions, [0, 1, 2] * 270)
@@ -403,4 +403,4 @@ def test_no_job_starts_on_a_node_that_is_off():
         return [Start(int(job), [1]) for job in view.waiting]
 
     with pytest.raises(DecisionError, match="core 1 is not free"):
-        simulate(two_nodes().platform, small_workload(Job(50.0, 1, 10.0)), policy)
+        simulate(two_nodes().platform, small_workload(JobSpec(50.0, 1, 10.0)), policy)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hdrl.compiled.twister import twister_state
 from hdrl.settings.batch.policies import pair_names
-from hdrl.settings.batch.simulation import JobState, Trace
+from hdrl.settings.batch.simulation import BatchTrace, JobState
 from hdrl.settings.batch.workload import StepKind
-from hdrl.testing import Job, Node, Processor, World, run_policy, small_platform, small_workload
+from hdrl.testing import JobSpec, Node, Processor, World, run_policy, small_platform, small_workload
 from hdrl.testing.strategies import worlds
 
 from ..oracle import simulator as oracle  # noqa: TID252 - tests are no package
@@ -84,13 +84,13 @@ def by_oracle(
     return result, Watchful.n_ties
 
 
-def spans_of(trace: Trace) -> list[tuple[int, float, float]]:
+def spans_of(trace: BatchTrace) -> list[tuple[int, float, float]]:
     use = trace.overutilization
     columns = use.bandwidth_processor, use.bandwidth_start_s, use.bandwidth_duration_s
     return [(int(p), float(start), float(duration)) for p, start, duration in zip(*columns, strict=True)]
 
 
-def pstate_requests(trace: Trace) -> list[tuple[float, int, list[int]]]:
+def pstate_requests(trace: BatchTrace) -> list[tuple[float, int, list[int]]]:
     """Return date, P-state and cores of the requests, without the lines for date 0."""
     reached = trace.pstate_changes[1:]
     reached = reached[reached["pstate"] >= 0]
@@ -103,7 +103,7 @@ def close(left: Any, right: Any) -> bool:
     return np.shape(left) == np.shape(right) and np.allclose(left, right, rtol=0.0, atol=1e-8)
 
 
-def check_equal(trace: Trace, expected: oracle.OracleResult, *, energy: bool) -> None:
+def check_equal(trace: BatchTrace, expected: oracle.OracleResult, *, energy: bool) -> None:
     records = trace.records
     assert [JobState(int(state)).name for state in records["state"]] == [r.state for r in expected.records]
     assert [trace.cores_of(job).tolist() for job in range(len(records))] == [r.cores for r in expected.records]
@@ -124,7 +124,7 @@ def check_equal(trace: Trace, expected: oracle.OracleResult, *, energy: bool) ->
         check_energy(trace, expected)
 
 
-def check_energy(trace: Trace, expected: oracle.OracleResult) -> None:
+def check_energy(trace: BatchTrace, expected: oracle.OracleResult) -> None:
     requests = pstate_requests(trace)
     assert [request[1:] for request in requests] == [request[1:] for request in expected.pstate_requests]
     assert close([request[0] for request in requests], [request[0] for request in expected.pstate_requests])
@@ -169,7 +169,7 @@ def busy_world(contention: str, compatibility: str | None) -> World:
     )
     generator = np.random.default_rng(5)
     jobs = [
-        Job(
+        JobSpec(
             submit_s=round(float(generator.uniform(0, 60)), 3),
             cores=int(generator.integers(1, 5)),
             gflop=float(generator.uniform(1, 40)),
@@ -203,7 +203,7 @@ def test_ends_and_submissions_at_one_date(n_cores: int, *, energy: bool):
     for seed in range(60):
         generator = np.random.default_rng(seed)
         jobs = [
-            Job(
+            JobSpec(
                 submit_s=float(generator.integers(0, 8)),
                 cores=int(generator.integers(1, n_cores + 1)),
                 walltime_s=float(generator.choice([-1.0, 2.0, 3.0])),
@@ -220,9 +220,9 @@ def test_ends_and_submissions_at_one_date(n_cores: int, *, energy: bool):
     assert n_compared > 30
 
 
-def computing(job: Job) -> Job:
+def computing(job: JobSpec) -> JobSpec:
     """Return a job that computes as many Gflop as it would have slept seconds."""
-    return Job(job.submit_s, job.cores, job.steps[0][1], job.walltime_s)
+    return JobSpec(job.submit_s, job.cores, job.steps[0][1], job.walltime_s)
 
 
 def is_equal(world: World) -> bool:
@@ -245,7 +245,7 @@ def test_late_dates():
     for seed in range(60):
         generator = np.random.default_rng(seed)
         jobs = [
-            Job(
+            JobSpec(
                 submit_s=2e6 + float(generator.integers(0, 20)),
                 cores=int(generator.integers(1, 6)),
                 gflop=float(generator.integers(1, 20)),

@@ -25,7 +25,7 @@ from hdrl.batch import (
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.testing.worlds import Job, Node, World, small_platform, small_workload
+from hdrl.testing.worlds import JobSpec, Node, World, small_platform, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes
 
@@ -58,7 +58,7 @@ def test_reservations_count_the_way_back():
     # Nodes 1 and 2 come back, from 105 s on, for the second job, which the first delays until 605 s: the third may go
     # before it, the last may not.
     jobs = [(100.0, 1, 500.0), (101.0, 3, 10.0), (102.0, 1, 20.0), (103.0, 1, 900.0)]
-    jobs = small_workload(*[Job(date_s, n, run_s, requested_time_s=run_s) for date_s, n, run_s in jobs])
+    jobs = small_workload(*[JobSpec(date_s, n, run_s, requested_time_s=run_s) for date_s, n, run_s in jobs])
     trace = simulate(platform_of(Node(), Node(), Node(), power=POWER), jobs, "fcfs+easy~on0~sleep1")
     assert trace.records["start_s"] == pytest.approx([105.0, 605.0, 110.0, 615.0], abs=1e-5)
 
@@ -86,7 +86,7 @@ def test_decisions_choose_the_state():
         return [Start(job, view.free_cores[:3]) for job in view.waiting if view.n_free_cores == 3]
 
     platform = platform_of(Node(), Node(), Node(), power=POWER)
-    trace = simulate(platform, small_workload(Job(10.0, 3, 60.0)), policy)
+    trace = simulate(platform, small_workload(JobSpec(10.0, 3, 60.0)), policy)
     # Off after 20 s and suspended after 2; of the second request node 2 is there at once, node 1 5 s later.
     assert [node for _, node in told] == [1, 0, 1, 0]
     assert [date_s for date_s, _ in told] == pytest.approx([2.0, 20.0, 55.0, 150.0], abs=1e-5)
@@ -186,10 +186,10 @@ def test_the_command_line(tmp_path):
 
 def test_nothing_is_switched_after_the_last_job():
     # The first job leaves its node at 10 s, while the last one runs on; its own node is left alone.
-    jobs = small_workload(Job(0.0, 1, 10.0), Job(5.0, 1, 500.0))
+    jobs = small_workload(JobSpec(0.0, 1, 10.0), JobSpec(5.0, 1, 500.0))
     trace = simulate(two_nodes().platform, jobs, "fcfs+easy~off60")
     assert dates_of_shutdowns(trace) == pytest.approx([70.0], abs=1e-5)
     assert trace.end_s == pytest.approx(505.0, abs=1e-5)
     # A call at 60 s is pending when the last job ends; as in Batsim, the simulation goes on until it has come.
-    short = simulate(two_nodes().platform, small_workload(Job(0.0, 1, 10.0)), "fcfs+easy~off60")
+    short = simulate(two_nodes().platform, small_workload(JobSpec(0.0, 1, 10.0)), "fcfs+easy~off60")
     assert (dates_of_shutdowns(short), short.end_s) == ([], pytest.approx(60.0, abs=1e-5))

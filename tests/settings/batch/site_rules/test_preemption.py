@@ -9,7 +9,7 @@ import pytest
 
 from hdrl.base.errors import SimulationError
 from hdrl.batch import Platform
-from hdrl.settings.batch.simulation.trace import JobState, Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace, JobState
 from hdrl.settings.batch.site_rules import simulator
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.model import (
@@ -41,7 +41,7 @@ def tiers(mode: str, *nodes: Nodes, grace_s: float = 0.0, **preemption: Any) -> 
     return rules_with(site, partitions=rules.partitions)
 
 
-def traced(site: Platform, *jobs: dict[str, Any], policy: str = "fcfs") -> Trace:
+def traced(site: Platform, *jobs: dict[str, Any], policy: str = "fcfs") -> BatchTrace:
     return play(site, workload(*jobs), policy).trace
 
 

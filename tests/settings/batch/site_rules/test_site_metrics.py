@@ -15,7 +15,7 @@ from hdrl.base.errors import ReadError
 from hdrl.batch import compute_metrics
 from hdrl.report.page.report import build_report
 from hdrl.settings.batch.report.side_by_side import USUAL, side_by_side
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition
 from hdrl.settings.batch.site_rules.metrics import (
     METRICS_FILE,
@@ -38,7 +38,7 @@ from tests.settings.batch.site_rules.worlds import machine, play, rules_with, wo
 __all__ = ["site"]  # a fixture
 
 
-def parts(trace: Trace) -> tuple[Any, Any, Any]:
+def parts(trace: BatchTrace) -> tuple[Any, Any, Any]:
     return trace, trace.platform.site, trace.site
 
 

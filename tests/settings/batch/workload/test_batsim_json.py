@@ -310,7 +310,7 @@ def test_several_files_are_several_sources(tmp_path):
         profile = both.jobs["profile"][i]
         first, last = both.first_step[profile : profile + 2]
         assert both.steps[first:last].tolist() == steps_of(one, both.profile_names[profile])
-    with pytest.raises(OptionsError, match="which source"):
+    with pytest.raises(OptionsError, match="no source"):
         write_batsim_json(both, tmp_path / "out.json")
     write_batsim_json(both, tmp_path / "out.json", source="w1")
     assert json.loads((tmp_path / "out.json").read_text()) == second

@@ -78,7 +78,7 @@ def test_stat_prints_a_table_or_one_number(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("generate", "-n", 5, "-o", "a.swf"), "either --platform or --cores"),
+        (("generate", "-n", 5, "-o", "a.swf"), "give either --platform or --cores"),
         (("generate", "-n", 0, "-c", 4, "-o", "a.swf"), "n_jobs is 0"),
         (("generate", "-n", 5, "-c", 4, "-o", "a.json"), "--platform is needed"),
         (("generate", "-n", 5, "-c", 4, "-o", "a.csv"), "unknown format"),
