@@ -40,7 +40,7 @@ test: $(DEV)
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(DEV)
-	MAKEFLAGS= $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	MAKEFLAGS= $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)
 	$(BIN)/ruff check --quiet .
@@ -100,11 +100,12 @@ $(CORE): $(DEFINITION) | $(BIN)/python
 	@touch $@
 
 # PyBatsim works with the pyzmq of the core; the older one that it asks for cannot be built by Python 3.11.
-# What is installed is compiled on all cores afterwards, which pip does on one; packages hold templates that cannot be.
+# Python compiles what it imports, a third of what is installed; modules outside packages, of which some would warn
+# then, are compiled here.
 $(DEV): $(DEFINITION) | $(BIN)/python
 	$(INSTALL) --no-compile --editable '.[dev]'
 	$(INSTALL) --no-deps pybatsim
-	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib >/dev/null 2>&1 || true
+	@$(BIN)/python -W ignore -m compileall -qq -l $(VENV)/lib/python*/site-packages >/dev/null 2>&1 || true
 	@touch $@ $(CORE)
 
 $(DOCS): $(DEFINITION) | $(BIN)/python
