@@ -180,11 +180,13 @@ def new_arrays(
     if unknown := given.keys() - fields.keys():
         raise TypeError(f"{kind.__name__} has no field {min(unknown)}")
 
-    def shape_of(field: Field) -> tuple[int, ...]:
-        of_one = tuple(sizes[name] for name in field.lengths)
-        return of_one if n_rows is None or field.role is not Role.OWN else (n_rows, *of_one)
-
-    return _made_of(kind, {name: _beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()})
+    arrays = {}
+    for name, field in fields.items():
+        shape = tuple([sizes[length] for length in field.lengths])
+        if n_rows is not None and field.role is Role.OWN:
+            shape = n_rows, *shape
+        arrays[name] = _beginning(name, field, shape, given.get(name))
+    return _made_of(kind, arrays)
 
 
 def copied(state: T) -> T:
