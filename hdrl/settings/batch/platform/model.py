@@ -350,7 +350,8 @@ class Platform:
     def node_sizes(self) -> tuple[tuple[int, float, int], ...]:
         """Sizes of its nodes: the cores, the memory in MiB, and the number of nodes with both."""
         cores = np.bincount(self.node_of_processor[self.processor_of_core], minlength=self.n_nodes)
-        return tuple((*size, n) for size, n in Counter(zip(cores.tolist(), self.memory_mib.tolist(), strict=True)).items())
+        n_of_size = Counter(zip(cores.tolist(), self.memory_mib.tolist(), strict=True))
+        return tuple((*size, n) for size, n in n_of_size.items())
 
     @property
     def n_units(self) -> int:
