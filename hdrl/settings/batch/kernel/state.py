@@ -299,7 +299,7 @@ def new_state(
     sizes = sizes_of(platform, workload, given, energy=energy, logging=logging)
     given["submitters"], given["order"] = beginning.submitters(workload)
     given["jobs"] = beginning.jobs(workload)
-    # No copy: a window shares the steps of its whole log, of which OLD
+    # A window has the steps of its whole log: copying those of 240,000 jobs took a quarter of a comparison.
     given["steps"] = workload.steps.view(STEP_DTYPE)
     given["steps"].flags.writeable = False
     given["calls_s"] = np.full(sizes["n_calls"], np.inf)

@@ -19,13 +19,16 @@ def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np
 
     A node lends a core for as long as it has that much memory left: ``min(cores, floor(memory / memory_mib))``.
     """
-    total = np.zeros(np.shape(memory_mib), dtype=np.int64)
+    if not np.any(memory_mib):  # as in most logs
+        return np.full(np.shape(memory_mib), platform.n_cores)
+    wanted, position = np.unique(memory_mib, return_inverse=True)
+    total = np.zeros(len(wanted), dtype=np.int64)
     for cores, node_mib, n_nodes in platform.node_sizes:
-        holds = np.full(np.shape(memory_mib), float(cores))
+        holds = np.full(len(wanted), float(cores))
         with np.errstate(over="ignore"):  # an infinity is right for next to no memory
-            np.divide(node_mib, memory_mib, out=holds, where=memory_mib > 0)
+            np.divide(node_mib, wanted, out=holds, where=wanted > 0)
         total += n_nodes * np.minimum(np.floor(holds), cores).astype(np.int64)
-    return total
+    return total[position].reshape(np.shape(memory_mib))
 
 
 def fits(workload: Workload, platform: Platform) -> NDArray[np.bool_]:
