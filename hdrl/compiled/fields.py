@@ -137,19 +137,6 @@ def _made_of(kind: type[T], arrays: Mapping[str, NDArray[Any]]) -> T:
     return kind(*(_made_of(part, arrays) if isinstance(part, type) else arrays[name] for name, part in parts))
 
 
-def _beginning(name: str, field: Field, shape: tuple[int, ...], given: NDArray[Any] | None) -> NDArray[Any]:
-    """Return the array of a field at the beginning: what is given for it, else zeros."""
-    if given is None:
-        array = np.zeros(shape, dtype=field.dtype)
-        if field.is_heap:
-            array["position"] = -1
-        return array
-    if given.dtype != field.dtype or given.shape != shape:
-        found, expected = f"{given.shape} of {given.dtype}", f"{shape} of {field.dtype}"
-        raise TypeError(f"{name}: {found}; the table of fields says {expected}")
-    return np.ascontiguousarray(given)
-
-
 def sizes_of(kind: type[tuple[Any, ...]], given: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """Return the sizes that follow from arrays of one environment or of a batch."""
     sizes: dict[str, int] = {}
@@ -180,11 +167,21 @@ def new_arrays(
     if unknown := given.keys() - fields.keys():
         raise TypeError(f"{kind.__name__} has no field {min(unknown)}")
 
-    def shape_of(field: Field) -> tuple[int, ...]:
-        of_one = tuple(sizes[name] for name in field.lengths)
-        return of_one if n_rows is None or field.role is not Role.OWN else (n_rows, *of_one)
-
-    return _made_of(kind, {name: _beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()})
+    arrays = {}
+    for name, field in fields.items():
+        shape = tuple([sizes[length] for length in field.lengths])
+        if n_rows is not None and field.role is Role.OWN:
+            shape = n_rows, *shape
+        array = given.get(name)
+        if array is None:
+            array = np.zeros(shape, dtype=field.dtype)
+            if field.is_heap:
+                array["position"] = -1
+        elif array.dtype != field.dtype or array.shape != shape:
+            found, expected = f"{array.shape} of {array.dtype}", f"{shape} of {field.dtype}"
+            raise TypeError(f"{name}: {found}; the table of fields says {expected}")
+        arrays[name] = np.ascontiguousarray(array)
+    return _made_of(kind, arrays)
 
 
 def copied(state: T) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def _times(*arrays: ArrayLike) -> list[FloatArray]:
     if len(shapes) > 1:
         raise ValueError(f"arrays of different shapes: {', '.join(map(str, sorted(shapes)))}")
     for time in times:
-        if np.any(time < -EARLY_S):
+        if (time < -EARLY_S).any():
             raise ValueError(f"a time is negative: {float(np.min(time)):g} s")
     return times
 
@@ -135,10 +136,17 @@ def summary(values: NDArray[Any]) -> dict[str, float]:
 
     The keys are ``mean``, ``median``, ``p95``, ``p99`` and ``max``.
     """
-    if len(values) == 0:
-        return dict.fromkeys(("mean", "median", "p95", "p99", "max"), float("nan"))
-    median, p95, p99 = np.percentile(values, (50, 95, 99)).tolist()
-    return {"mean": float(np.mean(values)), "median": median, "p95": p95, "p99": p99, "max": float(np.max(values))}
+    return summaries([values])[0]
+
+
+def summaries(rows: Sequence[NDArray[Any]]) -> list[dict[str, float]]:
+    """Return the `summary` of each of some arrays of one length."""
+    names = ("mean", "median", "p95", "p99", "max")
+    if len(rows[0]) == 0:
+        return [dict.fromkeys(names, float("nan")) for _ in rows]
+    values = np.stack(rows)
+    statistics = [np.mean(values, axis=1), *np.percentile(values, (50, 95, 99), axis=1), np.max(values, axis=1)]
+    return [dict(zip(names, row, strict=True)) for row in np.transpose(statistics).tolist()]
 
 
 def utilization(n_cores_used: ArrayLike, run_s: ArrayLike, n_cores: int, span_s: float) -> float:

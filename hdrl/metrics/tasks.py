@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo, less, more, neutral
-from hdrl.metrics.formulas import FloatArray, bounded_slowdown, ratio, slowdown, summary, turnaround
+from hdrl.metrics.formulas import FloatArray, bounded_slowdown, ratio, slowdown, summaries, turnaround
 from hdrl.trace.model import TaskState, Trace
 
 QUEUEING = "common use in job scheduling"
@@ -113,17 +113,14 @@ def count_states(state: NDArray[Any]) -> dict[str, float]:
 
 def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
     """Return the metrics of `DISTRIBUTIONS`."""
-    distributions = (
-        ("wait", "_s", wait_s),
-        ("turnaround", "_s", turnaround(wait_s, run_s)),
-        ("slowdown", "", slowdown(wait_s, run_s)),
-        ("bounded_slowdown", "", bounded_slowdown(wait_s, run_s)),
-    )
-    return {
-        f"{statistic}_{kind}{suffix}": value
-        for kind, suffix, values in distributions
-        for statistic, value in summary(values).items()
+    distributions = {
+        "wait_s": wait_s,
+        "turnaround_s": turnaround(wait_s, run_s),
+        "slowdown": slowdown(wait_s, run_s),
+        "bounded_slowdown": bounded_slowdown(wait_s, run_s),
     }
+    found = zip(distributions, summaries([*distributions.values()]), strict=True)
+    return {f"{statistic}_{kind}": value for kind, summary in found for statistic, value in summary.items()}
 
 
 def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:

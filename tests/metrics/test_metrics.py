@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from hdrl import metrics
+from hdrl.metrics.formulas import summaries
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization
 from hdrl.trace import TaskState
@@ -176,6 +178,19 @@ def test_summary_is_ordered(columns):
     ordered = [found[name] for name in ("median", "p95", "p99", "max")]
     assert ordered == sorted(ordered)
     assert found["mean"] <= found["max"] * (1 + 1e-12)
+
+
+@given(npst.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 60)), elements=st.floats(0, 1e9)))
+@settings(max_examples=100, deadline=None)
+def test_summaries_are_numpys_to_the_last_bit(rows):
+    for found, values in zip(summaries(rows), rows, strict=True):
+        numpys = [np.mean(values), *np.percentile(values, (50, 95, 99)), np.max(values)]
+        assert list(found.values()) == numpys
+
+
+def test_a_missing_time_makes_a_summary_missing():
+    found = metrics.summary(np.array([1.0, math.nan, 2.0]))
+    assert all(map(math.isnan, found.values()))
 
 
 @given(times, st.integers(1, 4))

@@ -6,6 +6,7 @@ Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (i
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -344,6 +345,13 @@ class Platform:
         uses = {states: uses_of(states, self.n_pstates) for states in set(self.sleep_states_of_node)}
         of_node = np.array([uses[states] for states in self.sleep_states_of_node])
         return of_node[self.node_of_processor[self.processor_of_core]]
+
+    @cached_property
+    def node_sizes(self) -> tuple[tuple[int, float, int], ...]:
+        """Sizes of its nodes: the cores, the memory in MiB, and the number of nodes with both."""
+        cores = np.bincount(self.node_of_processor[self.processor_of_core], minlength=self.n_nodes)
+        n_of_size = Counter(zip(cores.tolist(), self.memory_mib.tolist(), strict=True))
+        return tuple((*size, n) for size, n in n_of_size.items())
 
     @property
     def n_units(self) -> int:

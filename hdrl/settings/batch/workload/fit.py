@@ -19,18 +19,15 @@ def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np
 
     A node lends a core for as long as it has that much memory left: ``min(cores, floor(memory / memory_mib))``.
     """
-    if not np.any(memory_mib):  # as in most logs: the two sorts below took 4 % of a comparison
+    if not np.any(memory_mib):  # as in most logs
         return np.full(np.shape(memory_mib), platform.n_cores)
-    node_of_core = platform.node_of_processor[platform.processor_of_core]
-    cores_of_node = np.bincount(node_of_core, minlength=platform.n_nodes)
-    kinds, n_nodes = np.unique(np.column_stack([cores_of_node, platform.memory_mib]), axis=0, return_counts=True)
     wanted, position = np.unique(memory_mib, return_inverse=True)
     total = np.zeros(len(wanted), dtype=np.int64)
-    for (cores, node_mib), number in zip(kinds, n_nodes, strict=True):
-        holds = np.full(len(wanted), cores)
+    for cores, node_mib, n_nodes in platform.node_sizes:
+        holds = np.full(len(wanted), float(cores))
         with np.errstate(over="ignore"):  # an infinity is right for next to no memory
             np.divide(node_mib, wanted, out=holds, where=wanted > 0)
-        total += number * np.minimum(np.floor(holds), cores).astype(np.int64)
+        total += n_nodes * np.minimum(np.floor(holds), cores).astype(np.int64)
     return total[position].reshape(np.shape(memory_mib))
 
 

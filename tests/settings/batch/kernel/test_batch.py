@@ -5,8 +5,9 @@ import pytest
 
 import hdrl
 from hdrl.batch import PolicyPairVectorEnv
-from hdrl.compiled.fields import Role, alone, names_of, repeated
+from hdrl.compiled.fields import Role, alone, fields_of, names_of, repeated
 from hdrl.compiled.twister import twister_state
+from hdrl.settings.batch.kernel.beginning import of_platform
 from hdrl.settings.batch.kernel.state import BatchState, new_state
 
 
@@ -62,6 +63,18 @@ def test_what_never_changes_is_shared_and_nothing_else(world):
     one = alone(state)
     one.scalars["now"] = 7.0
     assert state.scalars["now"][0] == 7.0, "a batch of one is made of views"
+
+
+def test_simulations_share_what_never_changes_and_nothing_else(world):
+    platform, workload = world
+    before = {name: array.tobytes() for name, array in of_platform(platform, energy=True).items()}
+    states = [new_state(platform, workload, twister=twister_state(0, "policy")) for _ in range(2)]
+    for name, field in fields_of(BatchState).items():
+        one, other = (getattr(state, name) for state in states)
+        assert field.role is Role.SHARED or not np.shares_memory(one, other), name
+    assert np.shares_memory(states[0].steps, workload.steps), "a window does not copy the steps of its log"
+    hdrl.simulate(platform, workload, "random-random")
+    assert {name: array.tobytes() for name, array in of_platform(platform, energy=True).items()} == before
 
 
 @pytest.mark.parametrize("compatibility", [None, "hdeeprm-0.3.1"])
