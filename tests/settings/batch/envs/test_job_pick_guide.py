@@ -100,7 +100,7 @@ def test_the_gate_of_a_guide_knows_who_found_no_room_as_the_kernel_does() -> Non
         ({"guide": "sjf"}, "expected EASY with a priority"),
         ({"guide": "sjf+easy_sjbf"}, "backfilling is 'easy', expected 'easy_priority'"),
         ({"guide": "sjf+easy_sjbf@geo", "backfilling": "easy_sjbf"}, "expected 'easy_priority'"),
-        ({"guide": "saf+easy@last2"}, "does not use predictor 'geo'"),
+        ({"guide": "saf+easy@last2"}, "uses another predictor than this environment, 'geo'"),
         ({"guide": "saf+easy@geo/all"}, "are not simulated here"),
         ({"guide": "saf+easy@geo~gate"}, "it holds jobs back, expected may_hold, or skip"),
         ({"guide": "saf+easy@geo", "commitment": "block"}, "expected 'repick'"),
