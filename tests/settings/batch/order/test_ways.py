@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 SOURCE = """
+import os
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from hdrl.compiled.jit import entry_in
 from hdrl.compiled.borrow import take_as
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.identical_cores import engine
+from hdrl.settings.batch.identical_cores import engine, entries
 from hdrl.settings.batch.identical_cores.state import (
     JOB_DTYPE,
     SETTINGS_DTYPE,
@@ -52,7 +53,10 @@ for name, value in (chosen | {"max_jobs": 8, "n_features": 8, "has_expectations"
 templates, columns = np.zeros((40, 8), dtype=np.float32), np.zeros(0, dtype=np.int64)
 batch = new_order_state(1, 40, jobs=jobs, templates=templates, settings=settings, columns=columns)
 set_episode(batch, 0, 0, 40)
-run(Borrowed(batch).addresses, codes.JOB_F1)
+if "HDRL_PLAIN_NUMBA" in os.environ:  # an entry of its own, since to compile all of the shipped ones takes minutes
+    run(Borrowed(batch).addresses, codes.JOB_F1)
+else:
+    entries.run_keys(Borrowed(batch), [codes.JOB_F1])
 print(batch.start_s[0].tolist())
 """
 
