@@ -178,6 +178,9 @@ def replay(folder: Path, n_jobs: int, first: int | None, speed: float, max_minut
 def show(folder: Path, *, as_json: bool) -> None:
     """Print the report of the import in FOLDER again."""
     from hdrl.site import read_report, text_of
+    from hdrl.site.folder import REPORT, conf_of
 
-    report = read_report(folder / "import.json")
+    if not (folder / REPORT).is_file():
+        conf_of(folder)  # says what is no folder of a site
+    report = read_report(folder / REPORT)
     click.echo(json.dumps(report, indent=2) if as_json else text_of(report).rstrip("\n"))

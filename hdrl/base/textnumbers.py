@@ -11,7 +11,7 @@ import math
 def float_of(text: str) -> float:
     """Return the number that a text is: decimal digits of ASCII, ``inf`` or ``nan``, spaces around it."""
     if "_" in text or not text.isascii():
-        raise ValueError(f"no number: {text!r}")
+        raise ValueError(f"{text[:20]!r} is not a number")
     return float(text)
 
 
@@ -26,5 +26,5 @@ def finite_of(text: str) -> float:
 def int_of(text: str) -> int:
     """Return the whole number that a text is: decimal digits of ASCII, a sign before, spaces around it."""
     if "_" in text or not text.isascii():
-        raise ValueError(f"no whole number: {text!r}")
+        raise ValueError(f"{text[:20]!r} is not a whole number")
     return int(text)

@@ -217,7 +217,7 @@ def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """
     start = state.get("start")
     if not isinstance(start, np.ndarray):
-        raise LearningError("has no evolved weights; only agents that evolve began with some")
+        raise LearningError("has no evolved weights, expected a model that evolved (such as of cma_es)")
     return {**state, "weights": start.copy(), "losses": np.zeros((0, 0)), "n_updates": 0}
 
 

@@ -144,7 +144,7 @@ def test_blocks_begin_at_midnight_whatever_clocks_do():
         (["--wash-out", "soon"], "--wash-out is 'soon', expected a duration such as 90min, 6h or 1d"),
         (["--metric", "mean_wait"], "did you mean 'mean_wait_s'?"),
         (["--zone", "Europe/Madird"], "did you mean 'Europe/Madrid'?"),
-        (["--site", "nowhere"], "nowhere/jobs.swf"),
+        (["--site", "nowhere"], "nowhere/site.json: no such file, expected the folder of a site"),
     ],
 )
 def test_mistakes_in_a_plan_are_one_line(words: list[str], said: str, tmp_path: Path):

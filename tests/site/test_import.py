@@ -402,7 +402,7 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
         return ("site", "import", dump, "--conf", tmp_path / name, "-o", out)
 
     fails("no such file", "site", "import", tmp_path / "none", "-o", out)
-    fails("no time zone", "site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
+    fails("expected one such as Europe/Madrid", "site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
     fails("expected a number of jobs, 'all' or 'none'", "site", "import", dump, "--replay", "some", "-o", out)
     fails("needs --mapping", "site", "import", dump, "--format", "csv", "-o", out)
     fails("bad:1: CPUs".lower(), *with_conf("NodeName=n1 CPUs=many"))
@@ -418,6 +418,7 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
     fails("is not a folder that 'hdrl site import' made", "site", "import", dump, "-o", tmp_path, "--force")
     fails("its folder", "site", "import", dump, "-o", tmp_path / "no" / "such")
     fails("no job is left of 1 rows", "site", "import", _written(bad, HEADER + "1|||||||||||||PENDING\n"), "-o", out)
+    fails("expected the folder of a site that 'hdrl site import' made", "site", "show", tmp_path / "no")
     fails("is not a report of an import", "site", "show", _folder(tmp_path / "f", {"import.json": "{}"}))
     fails("no such file", "site", "show", tmp_path / "nothing")
     assert not out.exists()

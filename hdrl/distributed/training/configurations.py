@@ -224,7 +224,7 @@ class ConfigurationTrainer(TrainingLoop):
         lane = min(self._lanes, key=lambda one: (one.pending or {})["time_s"])
         done, lane.pending = lane.pending, None
         if done is None:
-            raise TypeError("a lane has done nothing")
+            raise TypeError("a worker returned no iteration")
         self._learned[lane.configuration] = {"modules": done["modules"], "n_explored": done["n_explored"]}
         lane.now_s = done["time_s"]
         lane.n_done += 1

@@ -17,7 +17,7 @@ from hdrl.metrics.statistics import power_after
 from hdrl.metrics.tasks import describe_times
 from hdrl.site.ab.blocks import FEWEST_JOBS
 from hdrl.site.ab.plan import DAY_S, METRICS, PAIRINGS, Pairing, PlanChoices, days_of_round, wash_out_of
-from hdrl.site.folder import LOG
+from hdrl.site.folder import LOG, conf_of
 from hdrl.site.joining import SHORTEST_S
 
 FloatArray = NDArray[np.float64]
@@ -116,6 +116,7 @@ def history_of(site: Path | None, seed: int) -> History:
         If the folder holds no site.
     """
     if site is not None:
+        conf_of(site)
         log = read_swf(site / LOG)
         known = log.rows[log.rows["wait_s"] >= 0]
         eligible_s = log.first_date_s + known["submit_s"]
