@@ -710,6 +710,10 @@ class Oracle:
             self._is_cancelled(job)
         return bool(waiting)
 
+    def _expected_end_s(self, job: Job) -> float:
+        """Return when a running job ends at the latest; one that is suspended beyond its limit, in a second."""
+        return job.limit_end_s if job.limit_end_s > self.now_s else self.now_s + 1
+
     def _earliest(
         self,
         job: Job,
@@ -732,7 +736,7 @@ class Oracle:
         taken = [
             one for one in running if preempts and not self._is_given_up(one) and self._may_preempt(job, partition, one)
         ]
-        ends = {one.number: max(one.limit_end_s, self.now_s) for one in running}
+        ends = {one.number: self._expected_end_s(one) for one in running}
         origin_s = self.site.origin_s
         dates = {self.now_s, from_s, *ends.values(), *(end_s for _, end_s, _ in planned)}
         dates |= {float(row["end_s"]) - origin_s for row in self.rules.reservations}
@@ -744,10 +748,11 @@ class Oracle:
                 if start_s < date_s + limit_s and end_s > date_s:
                     usable -= nodes
             # As in Slurm, as soon as enough running jobs have ended, even if more have at the date.
-            for until_s in sorted({self.now_s, *(end_s for end_s in ends.values() if end_s <= date_s)}):
+            limits_s = {one.limit_end_s for one in running if ends[one.number] <= date_s}
+            for until_s in [-NEVER, *sorted(limits_s)]:
                 free, gpus = self._without(taken if date_s > self.now_s else [])
                 for one in running:
-                    if until_s > self.now_s and ends[one.number] <= until_s and one not in taken:
+                    if one.limit_end_s <= until_s and one not in taken:
                         for node, cores in one.nodes.items():
                             free[node] += cores
                             gpus[node] += int(one.site_requests["gpus"])
