@@ -17,8 +17,16 @@ from hdrl.settings.batch.site_rules.model import DependencyKind, PreemptBy, Pree
 
 NEVER = math.inf
 YEAR_S = 365 * 86400.0
+Plans = list[tuple[float, float, set[int]]]
+"""From when until when which nodes are kept for a job."""
+
 OF_A_DATE = ("end", "back", "gone", "cancel", "submit", "eligible", "reservation")
 """The events of one date, in the order in which they happen."""
+
+
+def planned_in(planned: Plans, start_s: float, end_s: float) -> set[int]:
+    """Return the nodes that are kept for jobs within a time."""
+    return {node for from_s, until_s, nodes in planned if from_s < end_s and until_s > start_s for node in nodes}
 
 
 @dataclass
@@ -617,18 +625,18 @@ class Oracle:
         """Tell whether a component of the het job of a job is the first job of a partition."""
         return any(part is head for part in job.parts for head, _ in first.values())
 
-    def _usable_now(self, job: Job, partition: int, planned: list[tuple[float, float, set[int]]]) -> set[int]:
+    def _usable_now(self, job: Job, partition: int, planned: Plans) -> set[int]:
         """Return the nodes that nothing has reserved from now until the limit of a job."""
         end_s = self.now_s + self._limit_in(job, partition)
         usable = self._nodes_for(job, partition) - self._reserved(self.now_s, end_s)
-        return usable - {node for start_s, _, nodes in planned if start_s < end_s for node in nodes}
+        return usable - planned_in(planned, self.now_s, end_s)
 
     def _plan_all(self) -> None:
         """Plan anew: EASY the first job of each partition, conservative all; start what delays none of them.
 
         Components of het jobs keep nodes from now on, and start at the end if all of their het job could start now.
         """
-        planned: list[tuple[float, float, set[int]]] = []
+        planned: Plans = []
         has_plan: set[int] = set()
         parts: dict[int, tuple[float, int]] = {}  # earliest plan and partition of each component, by its number
         entries = self._order()
@@ -668,7 +676,7 @@ class Oracle:
         self,
         job: Job,
         partition: int,
-        planned: list[tuple[float, float, set[int]]],
+        planned: Plans,
         parts: dict[int, tuple[float, int]],
         *,
         may_wait: bool,
@@ -710,11 +718,15 @@ class Oracle:
             self._is_cancelled(job)
         return bool(waiting)
 
+    def _expected_end_s(self, job: Job) -> float:
+        """Return when a running job ends at the latest; one that is suspended beyond its limit, in a second."""
+        return job.limit_end_s if job.limit_end_s > self.now_s else self.now_s + 1
+
     def _earliest(
         self,
         job: Job,
         partition: int,
-        planned: list[tuple[float, float, set[int]]],
+        planned: Plans,
         *,
         may_wait: bool,
         preempts: bool,
@@ -722,36 +734,64 @@ class Oracle:
     ) -> tuple[float, dict[int, int]] | None:
         """Return the first date at which a job fits, and its nodes: those that nothing has reserved until its limit.
 
+        As in Slurm, a search with the nodes that are unreserved from one date on goes before one with those of the
+        next date at which nodes become unreserved, even where both find the same date.
+
         Parameters
         ----------
         from_s
             The date is not before it.
         """
-        limit_s = self._limit_in(job, partition)
-        running = self._running()
+        limit_s, every = self._limit_in(job, partition), self._nodes_for(job, partition)
+        date_s = max(self.now_s, from_s)
+        while date_s < NEVER:
+            usable = every - self._reserved(date_s, date_s + limit_s) - planned_in(planned, date_s, date_s + limit_s)
+            until_s = self._next_unreserved_s(every, planned, date_s)
+            found = self._fits_by(job, partition, usable, until_s, may_wait=may_wait, preempts=preempts)
+            found_s, nodes = found if found is not None else (until_s, {})
+            found_s = max(found_s, date_s)
+            if found_s > self.now_s and not may_wait:
+                return None
+            later = self._reserved(found_s, found_s + limit_s) | planned_in(planned, found_s, found_s + limit_s)
+            if nodes and not later & set(nodes):
+                return found_s, nodes
+            date_s = found_s
+        return None
+
+    def _next_unreserved_s(self, nodes: set[int], planned: Plans, after_s: float) -> float:
+        """Return the next date at which the reservation of some nodes, or what is planned on one of them, ends."""
+        origin_s = self.site.origin_s
+        dates = {float(row["end_s"]) - origin_s for row in self.rules.reservations}
+        for end_s in {end_s for _, end_s, _ in planned}:
+            still = {node for from_s, until_s, on in planned if from_s <= end_s < until_s for node in on}
+            if planned_in(planned, after_s, end_s) & nodes - still:
+                dates.add(end_s)
+        return min((date_s for date_s in dates if date_s > after_s), default=NEVER)
+
+    def _fits_by(
+        self, job: Job, partition: int, usable: set[int], until_s: float, *, may_wait: bool, preempts: bool
+    ) -> tuple[float, dict[int, int]] | None:
+        """Return the first date until another one at which a job fits on some nodes, and those that it gets.
+
+        First it gets what is free now; then, if that is not enough, what it may take from others as well.
+        """
+        running = self._running() if may_wait else []
         taken = [
             one for one in running if preempts and not self._is_given_up(one) and self._may_preempt(job, partition, one)
         ]
-        ends = {one.number: max(one.limit_end_s, self.now_s) for one in running}
-        origin_s = self.site.origin_s
-        dates = {self.now_s, from_s, *ends.values(), *(end_s for _, end_s, _ in planned)}
-        dates |= {float(row["end_s"]) - origin_s for row in self.rules.reservations}
-        for date_s in sorted(one for one in dates if one >= max(self.now_s, from_s)):
-            if date_s == NEVER or (date_s > self.now_s and not may_wait):
+        kept = [one for one in running if one not in taken]
+        tries: list[tuple[float, list[Job], float]] = [(self.now_s, [], -NEVER), (self.now_s, taken, -NEVER)]
+        tries += [(self._expected_end_s(one), taken, one.limit_end_s) for one in kept]
+        for date_s, gone, ended_s in sorted(tries, key=lambda one: one[2]):
+            if date_s > until_s:
                 return None
-            usable = self._nodes_for(job, partition) - self._reserved(date_s, date_s + limit_s)
-            for start_s, end_s, nodes in planned:
-                if start_s < date_s + limit_s and end_s > date_s:
-                    usable -= nodes
-            # As in Slurm, as soon as enough running jobs have ended, even if more have at the date.
-            for until_s in sorted({self.now_s, *(end_s for end_s in ends.values() if end_s <= date_s)}):
-                free, gpus = self._without(taken if date_s > self.now_s else [])
-                for one in running:
-                    if until_s > self.now_s and ends[one.number] <= until_s and one not in taken:
-                        for node, cores in one.nodes.items():
-                            free[node] += cores
-                            gpus[node] += int(one.site_requests["gpus"])
-                chosen = self._choose(job, partition, usable, free, gpus)
-                if chosen is not None:
-                    return date_s, chosen
+            free, gpus = self._without(gone)
+            for one in kept:
+                if one.limit_end_s <= ended_s:
+                    for node, cores in one.nodes.items():
+                        free[node] += cores
+                        gpus[node] += int(one.site_requests["gpus"])
+            nodes = self._choose(job, partition, usable, free, gpus)
+            if nodes is not None:
+                return date_s, nodes
         return None

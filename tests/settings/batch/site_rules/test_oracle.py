@@ -125,9 +125,15 @@ def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float
 
 
 KINDS = ["partitions", "reservations", "wishes", "preemption"]
-RARE = {"het, wishes": [79], "het, preemption": [47, 126]}
-"""Worlds beyond the first ones in which the cycle once left out the end of the queue, though a job there could start:
-with MaxNodes once others have taken nodes, and after a preemption."""
+RARE = {
+    "preemption": [529, 1009],
+    "het, wishes": [79],
+    "het, reservations": [2336],
+    "het, preemption": [47, 126, 671, 1285, 1625],
+}
+"""Worlds beyond the first ones in which one of the two once was wrong: the simulator about the end of the queue, where
+a job could start with MaxNodes once others had taken nodes, or after a preemption; the oracle about jobs suspended
+beyond their limits, and about the nodes that a plan tries first."""
 
 THINKING = ["think times", "think times, wishes", "think times, preemption"]
 

@@ -402,8 +402,8 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         put_nodes_of(state, state.usable, job, partition)
         over_s = _after(state, leave_out_reserved(state, state.usable, start_s, start_s + limit_s))
         later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
-        # At `later_s` other nodes become free; Slurm tries them first. Beyond bf_window it makes no reservation, so
-        # later jobs may take these nodes.
+        # At `later_s` other nodes become free; Slurm tries them before any later date. Beyond bf_window it makes no
+        # reservation, so later jobs may take these nodes.
         latest_s = min(later_s, now + settings.bf_window_s)
         found_s = max(_earliest_s(state, entry, may_wait, preempts, latest_s), start_s)
         if found_s <= now:
