@@ -313,11 +313,11 @@ def test_a_test_takes_the_model_of_its_own_training_and_a_comparison_the_folder(
     assert f"model: {trained}/model.pt, which the same options have trained" in " ".join(shown.split())
     assert (tmp_path / "tested" / "jobs.csv").read_bytes() == (tmp_path / trained / "jobs.csv").read_bytes()
     assert run("ppo", "o.json", "--seed", 43, "--set", "agent.run=test", code=2)
-    common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "-j", 1, "--out", "c", "--quiet")
-    run("compare", trained, f"mine={trained}", "fifo", *common, command=cli)
+    common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "-j", 1, "--quiet", "--out")
+    run("compare", trained, f"mine={trained}", "fifo", *common, "c", command=cli)
     with (tmp_path / "c" / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     ours, mine = ([r["mean_jct_s"] for r in rows if r["candidate"] == n] for n in (Path(trained).name, "mine"))
     assert ours == mine
-    refused = run("compare", "tested", "fifo", *common[:-2], "d", "--quiet", command=cli, code=2).output
+    refused = run("compare", "tested", "fifo", *common, "d", command=cli, code=2).output
     assert "tested is a folder without model.pt" in " ".join(refused.split())
