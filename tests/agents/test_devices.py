@@ -35,7 +35,7 @@ _far = _loaded(Path(__file__).with_name("far.py"))
 far = _far.far
 worlds = _loaded(Path(__file__).parents[1] / "experiment" / "learning.py")
 
-REPLAY = {"warm_up": 20, "updates_per_iteration": 4, "batch_size": 8, "capacity": 64}
+REPLAY = {"warm_up": 20, "updates_per_iteration": 2, "batch_size": 8, "capacity": 64}
 CASES: dict[str, dict[str, Any]] = {
     "reinforce": {"has_baseline": True},
     "a2c": {"n_steps": 7},
@@ -206,7 +206,7 @@ def test_the_device_is_told_and_changes_no_file_of_the_cpu(tmp_path: Path, monke
 
 
 def test_a_training_of_an_options_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
-    changes = {"algorithm": "rainbow", "settings": REPLAY, "validation_every": 3}
+    changes = {"algorithm": "rainbow", "settings": REPLAY, "iterations": 4, "validation_every": 2}
     monkeypatch.setattr(own, "JIT_DISABLED", True)  # here, too, torch's layers compute: elsewhere nothing else can
     worlds.train(tmp_path, "here", **changes)
     device = request.getfixturevalue("far")

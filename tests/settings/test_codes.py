@@ -40,10 +40,8 @@ from hdrl.settings.batch.identical_cores.engine import _candidate_key as order_c
 from hdrl.settings.batch.identical_cores.entries import run_keys
 from hdrl.settings.batch.identical_cores.queue import key_value
 from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state
-from hdrl.settings.batch.kernel import codes, entries, episodes, keys, messages, observe, reward, selection, server
+from hdrl.settings.batch.kernel import codes, entries, episodes, keys, observe, reward, selection
 from hdrl.settings.batch.kernel.backfill import _candidate_key as candidate_key
-from hdrl.settings.batch.kernel.decide import take_events
-from hdrl.settings.batch.kernel.jobs import _run_steps, after_sleep
 from hdrl.settings.batch.kernel.state import small_state
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
@@ -97,27 +95,6 @@ def run(borrowed: Borrowed[Any], job_key: int, core_key: int, backfilling: int) 
 
 
 @numba.njit
-def met(state: Any, which: int, code: int) -> None:
-    """Let the kernel meet a number as the kind of a request, a message, an event, a step or a sleep."""
-    borrowed = borrow(state)
-    if which == 0:
-        messages.add_op(borrowed, code, 0, 0, 0, 0.0)
-        server._apply(borrowed, 0)
-    elif which == 1:
-        server.receive(borrowed, code, 0)
-    elif which == 2:
-        messages.add_event(borrowed, code, 0)
-        take_events(borrowed)
-    elif which == 3:
-        borrowed.steps[0].kind = code
-        borrowed.jobs[0].end_step = 1
-        _run_steps(borrowed, 0)
-    else:
-        borrowed.jobs[0].sleep_kind = code
-        after_sleep(borrowed, 0)
-
-
-@numba.njit
 def value_in_order(pool: Any, which: int, code: int) -> float:
     borrowed = borrow(pool)
     if which == 0:
@@ -158,11 +135,52 @@ def tables_of(modules: Iterator[Any]) -> list[CodeTable]:
 TABLES = tables_of(compiled_modules())
 
 
-def kernel_meets(which: int) -> Callable[[int], None]:
+def run_on(borrowed: Borrowed[Any], budget: int = 1000) -> None:
+    entries.run_pair(borrowed, codes.JOB_FIRST, codes.CORE_FIRST, budget)
+
+
+def meet_op(borrowed: Borrowed[Any], code: int) -> None:
+    entries.advance(borrowed, 1000)
+    entries.add_op(borrowed, code, 0, 0, 0, 0.0)
+    entries.answer(borrowed)
+    entries.advance(borrowed, 1000)
+
+
+def meet_message(borrowed: Borrowed[Any], code: int) -> None:
+    borrowed.arrays.box["kind"][0] = code
+    run_on(borrowed)
+
+
+def meet_event(borrowed: Borrowed[Any], code: int) -> None:
+    borrowed.arrays.events["kind"][0] = code
+    entries.take_events(borrowed)
+
+
+def meet_step(borrowed: Borrowed[Any], code: int) -> None:
+    borrowed.arrays.steps["kind"] = code
+    run_on(borrowed)
+
+
+def meet_sleep(borrowed: Borrowed[Any], code: int) -> None:
+    jobs = borrowed.arrays.jobs
+    while jobs["state"][0] != codes.RUNNING:
+        run_on(borrowed, budget=1)
+    jobs["sleep_kind"] = code
+    run_on(borrowed)
+
+
+def kernel_meets(meet: Callable[[Borrowed[Any], int], None]) -> Callable[[int], None]:
+    """Return what lets the kernel, with a job that is a delay, meet a number that it knows, then another."""
+
     def ask(code: int) -> None:
-        state = small_state()
-        met(state, which, code)
-        refuse_if_illegal(state, code)
+        for one in (0, code):
+            borrowed = Borrowed(small_state())
+            borrowed.arrays.jobs["end_step"] = 1
+            borrowed.arrays.steps["kind"], borrowed.arrays.steps["amount"] = codes.STEP_DELAY, 10.0
+            entries.begin(borrowed)
+            meet(borrowed, one)
+            assert one != 0 or borrowed.arrays.scalars["error"][0] != codes.ERROR_UNKNOWN_CODE
+        refuse_if_illegal(borrowed.arrays, code)
 
     return ask
 
@@ -327,11 +345,11 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (codes.EASY, lambda code: value_of_candidate(small_state(), code)),
     (codes.BACKFILLINGS, run_of_kernel),
     (codes.UNCALLED_BACKFILLINGS, lambda code: entries.run_pair(Borrowed(small_state()), 1, 1, 10, code)),
-    (codes.OPS, kernel_meets(0)),
-    (codes.SERVER_MESSAGES, kernel_meets(1)),
-    (codes.EVENTS, kernel_meets(2)),
-    (codes.STEPS, kernel_meets(3)),
-    (codes.SLEEPS, kernel_meets(4)),
+    (codes.OPS, kernel_meets(meet_op)),
+    (codes.SERVER_MESSAGES, kernel_meets(meet_message)),
+    (codes.EVENTS, kernel_meets(meet_event)),
+    (codes.STEPS, kernel_meets(meet_step)),
+    (codes.SLEEPS, kernel_meets(meet_sleep)),
     (codes.PREDICTORS, rule_of_kernel("predictor")),
     (codes.NODE_RULES, rule_of_kernel("node_rule")),
     (codes.INDEX_FORMS, rule_of_kernel("index_form")),

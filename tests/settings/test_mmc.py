@@ -222,7 +222,7 @@ def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_best_heuristic_is_the_baseline(tmp_path: Path) -> None:
     words = ["shortest", "-p", "servers:2", "-w", "poisson:0.9", "--range", "0.5:1", "--baseline", "best"]
-    hdrl("compare", *words, "--setting", FILE, "--windows", "50:4", "--out", tmp_path / "best", "--quiet")
+    hdrl("compare", *words, "--setting", FILE, "--windows", "50:4", "-j", 1, "--out", tmp_path / "best", "--quiet")
     assert json.loads((tmp_path / "best" / "summary.json").read_text())["baseline"] in ("fcfs", "lcfs")
 
 

@@ -124,7 +124,7 @@ def test_runs_and_comparisons_tell_that_cores_stand_for_gpus(tmp_path: Path) -> 
     ]
     (tmp_path / "t.csv").write_text("\n".join(sorted(events, key=lambda line: int(line.partition(",")[0]))) + "\n")
     sweep = write(tmp_path / "s.json", workloads=["t.csv"], candidates=["fifo", "sjf"])
-    shown = run("compare", sweep, "--out", tmp_path / "c", command=cli).output
+    shown = run("compare", sweep, "-j", 1, "--out", tmp_path / "c", command=cli).output
     text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
     told = "the cores of a machine stand for 8 of them"
     assert told in " ".join(text.split())
@@ -313,11 +313,11 @@ def test_a_test_takes_the_model_of_its_own_training_and_a_comparison_the_folder(
     assert f"model: {trained}/model.pt, which the same options have trained" in " ".join(shown.split())
     assert (tmp_path / "tested" / "jobs.csv").read_bytes() == (tmp_path / trained / "jobs.csv").read_bytes()
     assert run("ppo", "o.json", "--seed", 43, "--set", "agent.run=test", code=2)
-    common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "--out", "c", "--quiet")
-    run("compare", trained, f"mine={trained}", "fifo", *common, command=cli)
+    common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "-j", 1, "--quiet", "--out")
+    run("compare", trained, f"mine={trained}", "fifo", *common, "c", command=cli)
     with (tmp_path / "c" / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     ours, mine = ([r["mean_jct_s"] for r in rows if r["candidate"] == n] for n in (Path(trained).name, "mine"))
     assert ours == mine
-    refused = run("compare", "tested", "fifo", *common[:-2], "d", "--quiet", command=cli, code=2).output
+    refused = run("compare", "tested", "fifo", *common, "d", command=cli, code=2).output
     assert "tested is a folder without model.pt" in " ".join(refused.split())

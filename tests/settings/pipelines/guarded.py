@@ -18,7 +18,7 @@ from hdrl.settings.pipelines.simulation.policies import RULES, simulate
 
 n = 0
 for shape in ("chain", "fork_join", "layered"):
-    load = generated_load(PipelineModel(utilization=0.95, shape=shape), seed=1, length_us=2_000_000).window(0, 20)
+    load = generated_load(PipelineModel(utilization=0.95, shape=shape), seed=1, length_us=2_000_000).window(0, 10)
     for name in RULES:
         n += len(simulate(read_machine("2x(1cpu+1gpu)"), load, name).runs)
     for more in ({"wait": True, "max_ready": 3}, {"compatibility": "rlschedsim", "machine": "1cpu+1gpu"}):

@@ -239,6 +239,6 @@ def test_an_agent_learns_and_is_judged_under_the_rules(tmp_path: Path):
     assert (ran.exit_code, (site / "c").exists()) == (2, False)
     assert "exists only on a machine with the rules of a site" in ran.stderr
     model = site / "a" / "model.pt"
-    size = ("--nodes", "+100%", "--windows", "30:2", "--warm-up", 5)
+    size = ("--nodes", "+100%", "--windows", "30:2", "--warm-up", 5, "-j", 1)
     ran = call("what-if", site, *size, "--policies", f"fcfs,{model}", "-o", site / "d")
     assert ran.exit_code == 0, ran.stderr
