@@ -174,7 +174,8 @@ def kernel_meets(meet: Callable[[Borrowed[Any], int], None]) -> Callable[[int], 
 
     def ask(code: int) -> None:
         for one in (0, code):
-            borrowed = Borrowed(small_state())
+            state = small_state()
+            borrowed = Borrowed(state._replace(steps=state.steps.copy()))  # environments share them, read-only
             borrowed.arrays.jobs["end_step"] = 1
             borrowed.arrays.steps["kind"], borrowed.arrays.steps["amount"] = codes.STEP_DELAY, 10.0
             entries.begin(borrowed)
