@@ -45,7 +45,7 @@ def _little_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _each_picture_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw pictures of reports in one width alone, unless there is time: drawing takes most of the time of all areas."""
+    """Draw pictures of reports in one width alone, unless there is time: drawing takes most of it."""
     if not SECONDS:
         monkeypatch.setattr(charts, "_svg", weak_cache(charts._svg))
 
