@@ -10,6 +10,7 @@ import random
 import shlex
 import shutil
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from hdrl.launcher.main import cli
+from hdrl.report.page import charts
 
 from . import areas
 from .areas import AREAS, Places
@@ -39,6 +41,24 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
 @pytest.fixture(autouse=True)
 def _little_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", str(MAX_UNPACKED_MIB))
+
+
+@pytest.fixture(autouse=True)
+def _each_picture_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw pictures of reports in one width alone, unless there is time: drawing takes most of it."""
+    if not SECONDS:
+        monkeypatch.setattr(charts, "_svg", weak_cache(charts._svg))
+
+
+def weak_cache(draw: Callable[[Any, tuple[float, float]], str]) -> Callable[[Any, tuple[float, float]], str]:
+    drawn: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    def once(drawing: Any, size_in: tuple[float, float]) -> str:
+        if drawing not in drawn:
+            drawn[drawing] = draw(drawing, size_in)
+        return drawn[drawing]
+
+    return once
 
 
 def numbers(n: int) -> Iterator[int]:

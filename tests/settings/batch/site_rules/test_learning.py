@@ -159,6 +159,7 @@ def test_the_environment_passes_the_checks_of_all():
     platform, jobs = loaded(60)
     check_env(
         "hdrl/JobPick-v0",
+        n_steps=120,
         platform=replace(platform, site=plain_rules(platform)),
         workload=jobs,
         n_jobs=8,
