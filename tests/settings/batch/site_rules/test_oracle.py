@@ -129,7 +129,7 @@ RARE = {
     "preemption": [529, 1009],
     "het, wishes": [79],
     "het, reservations": [2336],
-    "het, preemption": [47, 126, 671, 1285, 1625],
+    "het, preemption": [47, 126, 671, 1285, 1625, 2674],
 }
 """Worlds beyond the first ones in which one of the two once was wrong: the simulator about the end of the queue, where
 a job could start with MaxNodes once others had taken nodes, or after a preemption; the oracle about jobs suspended

@@ -475,12 +475,12 @@ def _may_start(state, entry):
     if not may_fit or not may_run(state, job) or is_held(state, entry):
         return False
     _put_unplanned(state, entry)
+    takes, n_needed = _may_take(state, entry), state.jobs[job].n_requested
+    if state.partitions[partition].max_nodes < 0:
+        return fits_now(state, job, partition, state.usable) or (takes and find_victims(state, entry, state.usable))
     # With MaxNodes, the choice of nodes can fail where it succeeds with fewer nodes to choose from.
-    if state.partitions[partition].max_nodes >= 0:
-        fits = has_cores(state, state.usable, state.free_nodes, state.free, state.jobs[job].n_requested)
-    else:
-        fits = fits_now(state, job, partition, state.usable)
-    return fits or (_may_take(state, entry) and find_victims(state, entry, state.usable))
+    has_free = has_cores(state, state.usable, state.free_nodes, state.free, n_needed)
+    return has_free or (takes and has_cores_when_empty(state, state.usable, n_needed))
 
 
 @jit
