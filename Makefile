@@ -40,7 +40,7 @@ test: $(DEV)
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(DEV)
-	MAKEFLAGS= $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	MAKEFLAGS= $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)
 	$(BIN)/ruff check --quiet .
@@ -100,8 +100,8 @@ $(CORE): $(DEFINITION) | $(BIN)/python
 	@touch $@
 
 # PyBatsim works with the pyzmq of the core; the older one that it asks for cannot be built by Python 3.11.
-# Python compiles what it imports, a third of what is installed; modules outside packages, of which some would warn
-# then, are compiled here.
+# Python compiles packages when it first imports them; modules outside packages are compiled here, without warnings,
+# which would be errors in the tests.
 $(DEV): $(DEFINITION) | $(BIN)/python
 	$(INSTALL) --no-compile --editable '.[dev]'
 	$(INSTALL) --no-deps pybatsim

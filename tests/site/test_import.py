@@ -402,7 +402,8 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
         return ("site", "import", dump, "--conf", tmp_path / name, "-o", out)
 
     fails("no such file", "site", "import", tmp_path / "none", "-o", out)
-    fails("expected one such as Europe/Madrid", "site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
+    mars = ("site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
+    fails("no time zone 'Mars/Olympus'; expected one such as Europe/Madrid", *mars)
     fails("expected a number of jobs, 'all' or 'none'", "site", "import", dump, "--replay", "some", "-o", out)
     fails("needs --mapping", "site", "import", dump, "--format", "csv", "-o", out)
     fails("bad:1: CPUs".lower(), *with_conf("NodeName=n1 CPUs=many"))
