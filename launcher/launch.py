@@ -122,7 +122,7 @@ def launch(
         changes += paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes, trust=trust)
     else:
-        agent, options_file = _split_arguments(arguments, agent)
+        agent, options_file = split_arguments(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
         changes += workload_changes(custom)
@@ -155,7 +155,7 @@ def _with_own_model(options: OptionsFile, *, quiet: bool) -> OptionsFile:
     return options.with_agent(input_model=str(models[0].absolute()))
 
 
-def _split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
+def split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
     """Separate the agent from the options file: ``AGENT OPTIONS``, ``OPTIONS -a AGENT`` or ``OPTIONS``."""
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
