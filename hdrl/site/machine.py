@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.base.errors import SimulationError, WorkloadError, quoted, readable
 from hdrl.base.files import read_json
 from hdrl.batch import Platform, build_platform
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
@@ -107,10 +107,7 @@ def _named_nodes(dump: Dump, jobs: JoinedJobs) -> dict[str, int]:
     for number, cores in pairs:
         if number < 0:
             continue
-        try:
-            names = node_names(texts[number])
-        except ValueError:
-            continue
+        names = _nodes_in(texts[number])
         for name in names:
             found[name] = max(found[name], -(-cores // len(names)))
         if len(found) > MAX_NODES:
@@ -136,6 +133,59 @@ def partitions_of(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     used = np.unique(jobs.records["partition"])
     found = {texts[number]: Partition() for number in used.tolist() if number >= 0}
     return replace(conf, partitions=found)
+
+
+def unknown_names(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> list[str]:
+    """Return a sentence each on jobs whose partition, and on jobs with a node, that the site's description lacks.
+
+    Raises
+    ------
+    WorkloadError
+        If the description has the partition or a node of no job: it is another site's.
+    """
+    known_nodes = frozenset(name for one in conf.nodes for name in node_names(one.names))
+    kinds = (
+        ("partition", "name a partition", frozenset(conf.partitions), lambda text: text.split(",")),
+        ("node_list", "ran on nodes", known_nodes, _nodes_in),
+    )
+    sentences, strangers = [], []
+    names_one, is_known = np.zeros(jobs.n_jobs, dtype=bool), np.zeros(jobs.n_jobs, dtype=bool)
+    for column, verb, known, names_in in kinds:
+        listed = [names_in(text) for text in dump.names[column].texts()]
+        lacking = [[name for name in names if name not in known] for names in listed]
+        if not known or not any(listed):
+            continue
+        # The last entry is that of jobs that name none, whose number is -1.
+        n_names, n_lacking = (np.array([*map(len, lists), 0])[jobs.records[column]] for lists in (listed, lacking))
+        names_one |= n_names > 0
+        is_known |= n_names > n_lacking
+        n_jobs = int(np.count_nonzero(n_lacking))
+        if n_jobs:
+            used = np.unique(jobs.records[column][n_lacking > 0]).tolist()
+            some = list(dict.fromkeys(name for number in used for name in lacking[number]))
+            shown = ", ".join(map(quoted, some[:_MOST_SHOWN])) + (", ..." if len(some) > _MOST_SHOWN else "")
+            sentences.append(
+                f"{n_jobs:,} of {jobs.n_jobs:,} jobs {verb} that the description of the site lacks: {shown}"
+            )
+            strangers.append(shown)
+    if np.any(names_one) and not np.any(is_known):
+        has = ", ".join([*conf.partitions, *(one.names for one in conf.nodes)][:_MOST_SHOWN])
+        raise WorkloadError(
+            f"--conf describes another site: its partitions and nodes are {readable(has)}, but the jobs name "
+            f"{' and '.join(strangers)}; pass the slurm.conf of the cluster in the dump"
+        )
+    return sentences
+
+
+_MOST_SHOWN = 5
+
+
+def _nodes_in(text: str) -> list[str]:
+    """Return the nodes in a list of an accounting row; none in what is no list, such as ``None assigned``."""
+    try:
+        return [] if " " in text else node_names(text)
+    except ValueError:
+        return []
 
 
 def ruled(platform: Platform, conf: SiteConf) -> tuple[Platform, str]:
