@@ -171,7 +171,9 @@ def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progres
         return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
         more = trust_words(sweep.portable())
-        click.echo(f"finished simulations are kept: hdrl compare --resume --out {folder}{more}", err=True)
+        click.echo(
+            f"hdrl keeps finished simulations; to continue: hdrl compare --resume --out {folder}{more}", err=True
+        )
         raise
 
 
@@ -181,7 +183,7 @@ def _held_out(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progre
     try:
         return run_held_out(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
-        click.echo("finished simulations are kept: the same command with the same --out continues it", err=True)
+        click.echo("hdrl keeps finished simulations; to continue, run the same command with the same --out", err=True)
         raise
 
 
@@ -216,7 +218,7 @@ def sweep_of(
     changes, setting = _changes(arguments), arguments["setting"]
     if resume:
         if out is None or candidates or changes:
-            raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
+            raise OptionsError("--resume takes --out DIR and no candidates or other options: the folder holds them")
         load_files(setting)
         return read_sweep(out / "sweep.json", trust=trust)
     file = next(filter(is_sweep, candidates), None)
@@ -270,7 +272,7 @@ def overrides_of(texts: Sequence[str]) -> dict[str, Any]:
         block, _, name = key.partition(".")
         if name:
             if not isinstance(changes.setdefault(block, {}), dict):
-                raise OptionsError(f"--set {text}: {block} has been set as a whole")
+                raise OptionsError(f"--set {text}: another --set replaces the whole of {block}; keep one of them")
             changes[block][name] = json_or_text(value)
         else:
             changes[block] = json_or_text(value)

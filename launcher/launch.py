@@ -133,7 +133,7 @@ def launch(
         resumes = resume is not None and (resume / RESUME_FILE).is_file()
     _start_logging(options, quiet=quiet)
     if not quiet and outmodel is not None and options.agent_options.run == "test":
-        click.echo(f"agent.run is 'test': nothing is learned, and nothing is written to {outmodel}", err=True)
+        click.echo(f"agent.run is 'test': hdrl trains no model and writes none to {outmodel}", err=True)
     _run(options, resume or out, quiet=quiet, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
 
 
@@ -151,7 +151,7 @@ def _with_own_model(options: OptionsFile, *, quiet: bool) -> OptionsFile:
     if not models:
         return options
     if not quiet:
-        click.echo(f"model: {models[0]}, which the same options have trained", err=True)
+        click.echo(f"model: {models[0]}, trained with the same options", err=True)
     return options.with_agent(input_model=str(models[0].absolute()))
 
 

@@ -358,10 +358,10 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
     notes = [*_notes_on_machine(found), *_notes_on_dates(clock, choices)]
     if found.log.n_without_limit:
         jobs = _many(found.log.n_without_limit, "job")
-        notes.append(f"{jobs} had no limit: a year counts as requested, as Slurm plans")
+        notes.append(f"{jobs} had no limit: hdrl plans a year for each, as Slurm does")
     if found.log.n_without_request:
         jobs = _many(found.log.n_without_request, "job")
-        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler has")
+        notes.append(f"{jobs} have no requested time: hdrl takes the run time, which no scheduler has")
     if found.jobs.lost_core_s > 0:
         hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
         notes.append(f"attempts before a requeue used {hours}, which simulations leave out")

@@ -62,7 +62,7 @@ def completed(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     records = jobs.records
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak == 0:
-        raise WorkloadError("the dump holds no job that ran, so no machine can be seen in it")
+        raise WorkloadError("the dump holds no job that ran, which would show the machine; name slurm.conf by --conf")
     said = None if dump.takes_whole_nodes else _header_size(dump)
     named = _named_nodes(dump, jobs)
     if named and sum(named.values()) >= peak:

@@ -36,7 +36,7 @@ MOST_CARRIED = 0.1
 
 TOO_FEW = f"a block with fewer than {FEWEST_JOBS} jobs"
 NOT_OVER = "a block that is not settled yet"
-NO_RATIO = "a block whose number is 0"
+NO_RATIO = "a block whose metric is 0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,7 +270,8 @@ class _SlurmConf:
         path = self._path.parent / Path(text).name
         if not path.is_file():
             self._notes.append(
-                f"{self._path.name} includes {quoted(text)}, which was not read: put it beside, or give it by --conf"
+                f"{self._path.name} includes {quoted(text)}, which was not read: put it beside this file, or pass it "
+                "by --conf"
             )
         elif path not in self._included:
             self._included.add(path)
