@@ -48,7 +48,7 @@ class AbChoices:
     form
         Format of the files, ``"auto"``: by their first lines.
     zone
-        Time zone of dates that say none; ``None``: that of the plan.
+        Time zone of dates that say none; ``None``: the zone of the plan.
     cluster
         Name of the cluster, where the accounting covers several.
     """
