@@ -17,6 +17,9 @@ from hdrl.slurm.recorded import RecordedRun
 POLICIES = ("slurm", "fcfs+easy", "fcfs+conservative")
 """Policies that are compared unless others are named."""
 
+MAX_LATE_S = 60.0
+"""Submissions that came later than this show that the host stood still: Slurm's own threads then stood still, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
@@ -93,6 +96,11 @@ def fidelity_text(found: Fidelity) -> str:
     lines += [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
     if not found.floor:
         lines.append("no run repeats another, so the floor is unknown: pass two runs of the same jobs")
+    lines += [
+        f"caution: {run.folder.name}: a job was submitted {run.late_s:,.0f} s late, so the host stood still"
+        for run in found.runs
+        if run.late_s > MAX_LATE_S
+    ]
     return "\n".join(lines)
 
 

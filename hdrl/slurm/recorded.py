@@ -80,6 +80,7 @@ class _Run(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     t0: Seconds
+    late_s: Seconds = 0.0
     policy: str = OWN_POLICY
     node_cores: list[int] | None = None
     nodes: int | None = Field(default=None, ge=1, le=2**17)
@@ -128,6 +129,8 @@ class RecordedRun:
         ``slurm.conf`` without what is different in each run.
     policy
         The policy whose order it was.
+    late_s
+        Largest delay of a submission, in seconds of the run's clock.
     """
 
     folder: Path
@@ -139,6 +142,7 @@ class RecordedRun:
     job_requests: tuple[str, ...]
     conf: str
     policy: str
+    late_s: float
 
     def is_repeated_by(self, other: RecordedRun) -> bool:
         """Return whether another run is of the same jobs on the same machine with the same configuration."""
@@ -210,6 +214,7 @@ def read_run(folder: Path) -> RecordedRun:
         job_requests=tuple(job.model_dump_json(exclude={"id"}) for job in found.jobs),
         conf=_lasting(read_text(_file(folder, "slurm.conf"))),
         policy=found.policy,
+        late_s=found.late_s,
     )
 
 

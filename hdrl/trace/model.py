@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol, Self
@@ -129,6 +129,31 @@ class Signal:
     time_s: NDArray[np.float64]
     value: NDArray[np.float64]
     unit: str = "1"
+
+
+class DeferredSignals(Mapping[str, Signal]):
+    """Signals that are computed when one is first read: comparisons read none, and sorting dates takes long."""
+
+    def __init__(self, compute: Callable[[], Mapping[str, Signal]]) -> None:
+        self._compute = compute
+        self._signals: Mapping[str, Signal] | None = None
+
+    def _computed(self) -> Mapping[str, Signal]:
+        if self._signals is None:
+            self._signals = self._compute()
+        return self._signals
+
+    def __getitem__(self, name: str) -> Signal:
+        """Return the signal of a name."""
+        return self._computed()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names."""
+        return iter(self._computed())
+
+    def __len__(self) -> int:
+        """Return the number of signals."""
+        return len(self._computed())
 
 
 class Trace(Protocol):

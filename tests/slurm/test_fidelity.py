@@ -15,7 +15,7 @@ from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiments.batch_slurm import PAIRS, WAIT, made_up_site, slurm_fidelity
 from hdrl.launcher.main import cli
 from hdrl.metrics.orders import distance_between
-from hdrl.slurm.fidelity import fidelity, simulated_start_s
+from hdrl.slurm.fidelity import fidelity, fidelity_text, simulated_start_s
 from hdrl.slurm.recorded import keep_run, read_run
 
 from .test_het import starts_with_its_cycles
@@ -58,6 +58,17 @@ def test_distance_of_policies_and_of_slurm_from_itself(tmp_path: Path) -> None:
     assert found.distances["fcfs"][0].wait_ratio == pytest.approx(1.0, abs=1e-3)
     assert [one.discordant_share for one in found.floor] == pytest.approx([1 / 3])
     assert found.floor[0].wait_ratio == pytest.approx((890 + 580) / (590 + 1180))
+
+
+def test_a_run_whose_host_stood_still_is_named(tmp_path: Path) -> None:
+    fine, late = (
+        record(tmp_path / "fine", 0, 600, 1200, late_s=2.0),
+        record(tmp_path / "late", 0, 900, 600, late_s=18_650.5),
+    )
+    text = fidelity_text(fidelity([read_run(fine), read_run(late)], ["fcfs"], lambda _: None))
+    assert re.findall("caution.*", text) == [
+        "caution: late: a job was submitted 18,650 s late, so the host stood still"
+    ]
 
 
 def test_other_jobs_and_other_rules_are_no_repetition(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +26,7 @@ from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.readers import read_trace
 from hdrl.settings.gpu.simulation.events import signals_of
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, DeferredSignals, TaskState, TaskTrace
 
 COMPATIBILITY = "drl-gpu"
 """The compatibility mode."""
@@ -202,7 +203,7 @@ def trace_of_seconds(cluster: GpuCluster, load: GpuLoad, world: kernel.Seconds, 
         tasks=tasks,
         stays=stays,
         stay_units=units,
-        signals=signals_of(cluster, load, tasks, stays, units),
+        signals=DeferredSignals(partial(signals_of, cluster, load, tasks, stays, units)),
         counts={"n_preemptions": 0.0, "n_migrations": 0.0, "lost_gpu_s": 0.0, "busy_gpu_s": held_s},
         end_s=now_s,
         n_decisions=n_decisions,

@@ -59,7 +59,10 @@ register_model(BorrowedArrayType)(ArrayModel)
 
 def _item_pointer(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
     place = context.cast(builder, index, index_type, types.intp)
-    return builder.gep(make_array(array_type)(context, builder, array).data, [place], inbounds=True)
+    found = make_array(array_type)(context, builder, array)
+    if context.enable_boundscheck:  # NUMBA_BOUNDSCHECK=1; negative indices are out of bounds here
+        cgutils.do_boundscheck(context, builder, place, builder.extract_value(found.shape, 0))
+    return builder.gep(found.data, [place], inbounds=True)
 
 
 @lower_builtin(operator.getitem, BorrowedArrayType, types.Integer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.policies.advisors import NEVER, advise
 from hdrl.settings.gpu.policies.names import PLACEMENTS, RULES, Policy
 from hdrl.settings.gpu.policies.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, TaskTrace
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, DeferredSignals, Signal, TaskState, TaskTrace
 
 STEPS_AT_ONCE = 200_000
 """After this many events a simulation returns to Python."""
@@ -268,7 +269,7 @@ def trace_of(cluster: GpuCluster, load: GpuLoad, world: GpuState) -> TaskTrace:
         tasks=tasks,
         stays=stays,
         stay_units=units,
-        signals=signals_of(cluster, load, tasks, stays, units),
+        signals=DeferredSignals(partial(signals_of, cluster, load, tasks, stays, units)),
         counts={
             "n_preemptions": float(counts[state.N_PREEMPTIONS]),
             "n_migrations": float(counts[state.N_MIGRATIONS]),

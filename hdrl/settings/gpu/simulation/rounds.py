@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from hdrl.settings.gpu.policies.pairs import Packing
 from hdrl.settings.gpu.policies.shares import SHARES, SharePolicy
 from hdrl.settings.gpu.policies.situation import ShareSituation
 from hdrl.settings.gpu.simulation.events import signals_of
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, DeferredSignals, TaskState, TaskTrace
 
 ROUND_S = 360.0
 """Length of a round unless the rules say so."""
@@ -228,7 +229,7 @@ def _trace(cluster: GpuCluster, load: GpuLoad, state: kernel.Rounds, names: NDAr
         tasks=tasks,
         stays=stays,
         stay_units=units,
-        signals=signals_of(cluster, load, tasks, stays, units, is_packed=s.n_packed > 0),
+        signals=DeferredSignals(partial(signals_of, cluster, load, tasks, stays, units, is_packed=s.n_packed > 0)),
         counts={
             "n_preemptions": float(s.n_preemptions),
             "n_migrations": float(s.n_migrations),

@@ -128,6 +128,8 @@ class Pipeline:
 
         A group begins with the first of its kernels that waits for none of the group.
         """
+        if not self.groups:
+            return tuple((k,) for k in range(len(self.kernels)))
         chosen: list[list[int]] = [[k] for k in range(len(self.kernels))]
         for number, group in enumerate(self.groups, start=len(self.kernels)):
             members = set(group.kernels)
@@ -173,7 +175,7 @@ def _check_edges(pipeline: Pipeline, refuse: _Refuse) -> None:
             refuse(f"edge {u} {v}, but its kernels are 0 to {n - 1}")
     if len(set(pipeline.edges)) < len(pipeline.edges):
         refuse("an edge appears twice")
-    if len(pipeline.order) < n:
+    if pipeline.edges and len(pipeline.order) < n:
         refuse("its edges go round in a circle")
 
 

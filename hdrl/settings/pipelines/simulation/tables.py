@@ -17,7 +17,6 @@ from hdrl.settings.pipelines.kernel.state import (
     SETTINGS_DTYPE,
     UNIT_TABLE_DTYPE,
 )
-from hdrl.settings.pipelines.loads.covers import option_us
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
 from hdrl.settings.pipelines.machine import CPU, GPU, Units
@@ -109,18 +108,23 @@ def _add_pipeline(
 
 def _times(pipeline: Pipeline, machine: Units) -> tuple[list[int], list[int], list[int]]:
     """Return the worst, the best and the mean time of each kernel alone over the units that may run it."""
-    kinds = [kind for kind, ecu in zip(machine.kinds, machine.ecus, strict=True) if pipeline.ecu in (-1, ecu)]
+    kinds = machine.kinds
+    if pipeline.ecu != -1:
+        kinds = tuple(kind for kind, ecu in zip(machine.kinds, machine.ecus, strict=True) if ecu == pipeline.ecu)
     worst, best, mean = [], [], []
     for kernel in pipeline.kernels:
-        times = [kernel.times_us[kind] for kind in kinds if kernel.times_us[kind] != NEVER]
+        of_kind = kernel.times_us
+        times = [of_kind[kind] for kind in kinds if of_kind[kind] != NEVER]
         worst.append(max(times))
-        best.append(option_us(kernel.times_us, tuple(kinds)))
+        best.append(min(times))
         mean.append(sum(times) // len(times))
     return worst, best, mean
 
 
 def _tails(pipeline: Pipeline, times: Sequence[int]) -> list[int]:
     """Return the longest path from the start of each kernel to the end."""
+    if not pipeline.edges:
+        return list(times)
     tails = [0] * len(times)
     for kernel in reversed(pipeline.order):
         tails[kernel] = times[kernel] + max((tails[after] for after in pipeline.successors[kernel]), default=0)

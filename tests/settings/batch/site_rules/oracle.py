@@ -59,6 +59,8 @@ class Job:
     """The how many-th job it was that was submitted."""
     parts: list[Job] = field(default_factory=list)
     """The components of its het job, itself among them; empty: it is no component."""
+    last_nodes: dict[int, int] = field(default_factory=dict)
+    """The nodes of its last start, and how many of their cores it got."""
 
     @property
     def is_suspended(self) -> bool:
@@ -404,6 +406,11 @@ class Oracle:
             self.free[node] -= cores
             self.free_gpus[node] -= int(job.site_requests["gpus"])
         job.nodes, job.partition, job.state, job.start_s = nodes, partition, "running", self.now_s
+        job.last_nodes = nodes
+        active = [one for one in self._running() if not one.is_suspended]
+        assert all(
+            sum(one.nodes.get(node, 0) for one in active) <= int(self.rules.nodes["cores"][node]) for node in nodes
+        )
         job.end_s = self.now_s + self.rules.scheduler.launch_s + job.run_s
         job.end_s += self.rules.preemption.restart_s if job.is_restarted else 0
         job.limit_end_s, job.killed_s = self.now_s + self._limit_in(job, partition), NEVER
@@ -658,12 +665,20 @@ class Oracle:
             if found is None:
                 continue
             start_s, nodes = found
-            if start_s <= self.now_s:
-                self._starts(job, partition, nodes)
-            elif may_wait:
+            if start_s <= self.now_s and self._starts_as_planned(job, partition, set(nodes)):
+                continue
+            if may_wait:
                 planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
                 has_plan.add(partition)
         self._start_het_jobs(parts)
+
+    def _starts_as_planned(self, job: Job, partition: int, nodes: set[int]) -> bool:
+        """Start a job on its planned nodes now; where others hold them, as in Slurm, it preempts those there."""
+        chosen = self._choose(job, partition, nodes, self.free, self.free_gpus)
+        if chosen is None:
+            return self._preempts(job, partition, nodes) == "started"
+        self._starts(job, partition, chosen)
+        return True
 
     def _start_het_jobs(self, parts: dict[int, tuple[float, int]]) -> None:
         """Start the het jobs all components of which could start now."""

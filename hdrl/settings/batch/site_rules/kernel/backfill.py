@@ -28,6 +28,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     has_node,
     n_cores_on,
     n_free_cores_of,
+    put_node,
     release_later,
 )
 from hdrl.settings.batch.site_rules.kernel.components import (
@@ -290,25 +291,25 @@ def _earliest_s(state, entry, may_wait, preempts, latest_s):
 
     Returns
     -------
-    float
-        The first date at which it fits, infinity if that is after ``latest_s``.
+    tuple of float and bool
+        The first date at which it fits, infinity if that is after ``latest_s``; True if the nodes are free now.
     """
     s, usable = state.scalars[0], state.usable
     job, partition = state.entries[entry].job, state.entries[entry].partition
     n_needed = state.jobs[job].n_requested
     if not has_cores_when_empty(state, usable, n_needed):
-        return NEVER
+        return NEVER, False
     n_free = n_free_cores_of(state, usable)
     if n_free >= n_needed and choose_now(state, job, partition, usable):
-        return s.message_s
+        return s.message_s, True
     if not may_wait:
-        return NEVER
+        return NEVER, False
     copy_free(state)
     if state.settings[0].preempt_by != 0:
         n_free += _release_preemptable(state, entry, preempts)
         # Slurm tests the job without all jobs that it may preempt, and plans it for now if it fits.
         if preempts and n_free >= n_needed and _choose_later(state, job, partition):
-            return s.message_s
+            return s.message_s, False
     is_slurm = state.settings[0].discipline == codes.SLURM
     place, from_s, window_s = np.int64(0), np.nan, FIRST_WINDOW_S if is_slurm else 0.0
     while place < s.n_running:
@@ -317,7 +318,7 @@ def _earliest_s(state, entry, may_wait, preempts, latest_s):
         )
         # Two of three searches end here: to go on would only find dates of no use (12 instead of 8 s for 200,000 jobs).
         if last < 0 or state.running[last].limit_end_s > latest_s:
-            return NEVER
+            return NEVER, False
         # Slurm doubles the window (without bf_window_linear) to test fewer dates; far dates become coarse.
         window_s *= 2.0
         while is_slurm and place < s.n_running and state.running[place].limit_end_s > from_s + window_s:
@@ -325,8 +326,8 @@ def _earliest_s(state, entry, may_wait, preempts, latest_s):
         n_free += n_released
         if n_free >= n_needed and _choose_later(state, job, partition):
             found_s = _expected_end_s(state, state.running[last])
-            return found_s if found_s <= latest_s else NEVER
-    return NEVER
+            return found_s if found_s <= latest_s else NEVER, False
+    return NEVER, False
 
 
 # ------------------------------------------------------------------ the plan
@@ -379,6 +380,30 @@ def _start_or_keep(state, entry, end_s):
 
 
 @jit
+def _takes_planned(state, entry):
+    """Start a job on the selected nodes, which jobs hold that it may preempt; return True if it has started.
+
+    As in Slurm, it can get other jobs out of the planned nodes even if `find_victims` has failed on all usable ones,
+    among which it may choose too many. After a grace of these jobs it starts later; the planned nodes stay selected.
+    """
+    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
+    state.usable[:] = _NONE
+    for i in range(s.n_selected):
+        put_node(state.usable, state.selected[i].node)
+    if choose_now(state, job, partition, state.usable) or (
+        find_victims(state, entry, state.usable) and take_nodes(state)
+    ):
+        start_job(state, entry, 0)
+        return True
+    s.n_selected = 0
+    for node in range(state.settings[0].n_nodes):
+        if has_node(state.usable, node):
+            state.selected[s.n_selected].node = node
+            s.n_selected += 1
+    return False
+
+
+@jit
 def _after(state, over_s):
     """Return the date at which a cycle tries a job again after a reservation that is over at a date.
 
@@ -405,9 +430,12 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         # At `later_s` other nodes become free; Slurm tries them before any later date. Beyond bf_window it makes no
         # reservation, so later jobs may take these nodes.
         latest_s = min(later_s, now + settings.bf_window_s)
-        found_s = max(_earliest_s(state, entry, may_wait, preempts, latest_s), start_s)
-        if found_s <= now:
+        earliest_s, is_free = _earliest_s(state, entry, may_wait, preempts, latest_s)
+        found_s = max(earliest_s, start_s)
+        if found_s <= now and is_free:
             return _start_or_keep(state, entry, now + limit_s)
+        if found_s <= now and _takes_planned(state, entry):
+            return _STARTED
         if not may_wait:
             return _NOT_PLANNED
         if found_s == NEVER:
