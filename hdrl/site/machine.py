@@ -151,18 +151,24 @@ def unknown_names(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> list[str]:
     sentences, strangers = [], []
     names_one, is_known = np.zeros(jobs.n_jobs, dtype=bool), np.zeros(jobs.n_jobs, dtype=bool)
     for column, verb, known, names_in in kinds:
-        listed = [names_in(text) for text in dump.names[column].texts()]
-        lacking = [[name for name in names if name not in known] for names in listed]
-        if not known or not any(listed):
+        if not known:
             continue
-        # The last entry is that of jobs that name none, whose number is -1.
-        n_names, n_lacking = (np.array([*map(len, lists), 0])[jobs.records[column]] for lists in (listed, lacking))
-        names_one |= n_names > 0
-        is_known |= n_names > n_lacking
-        n_jobs = int(np.count_nonzero(n_lacking))
+        # The last entry is for jobs that name none, whose number is -1. Lists are long and many, so only counts stay.
+        n_names, n_lacking, examples = [], [], []
+        for text in (*dump.names[column].texts(), ""):
+            names = names_in(text) if text else []
+            lacking = [name for name in names if name not in known]
+            n_names.append(len(names))
+            n_lacking.append(len(lacking))
+            examples.append(lacking[: _MOST_SHOWN + 1])
+        numbers = jobs.records[column]
+        named, lacked = np.array(n_names)[numbers], np.array(n_lacking)[numbers]
+        names_one |= named > 0
+        is_known |= named > lacked
+        n_jobs = int(np.count_nonzero(lacked))
         if n_jobs:
-            used = np.unique(jobs.records[column][n_lacking > 0]).tolist()
-            some = list(dict.fromkeys(name for number in used for name in lacking[number]))
+            used = np.unique(numbers[lacked > 0]).tolist()
+            some = list(dict.fromkeys(name for number in used for name in examples[number]))
             shown = ", ".join(map(quoted, some[:_MOST_SHOWN])) + (", ..." if len(some) > _MOST_SHOWN else "")
             sentences.append(
                 f"{n_jobs:,} of {jobs.n_jobs:,} jobs {verb} that the description of the site lacks: {shown}"
