@@ -58,8 +58,8 @@ class AdvisorConfig(NetworkConfig):
     )
     baseline: Literal["running", "start"] = Field(
         default="running",
-        description="sampled: what a return is compared with: those of all episodes so far, or those of the batch that"
-        " began alike. The latter is for jobs of several tables.",
+        description="sampled: what a return is compared with: the returns of all episodes so far, or of the batch"
+        " that began alike. The latter is for jobs of several tables.",
     )
     entropy_coef: Coefficient = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."

@@ -37,7 +37,7 @@ class SACConfig(ReplayConfig):
     lr: LearningRate = Field(default=5e-4, description="Learning rate of the actor (Adam); usual 1e-4 to 1e-3.")
     value_lr: LearningRate | None = Field(default=None, description="Learning rate of the critics; null: the same.")
     alpha_lr: LearningRate | None = Field(
-        default=None, description="Learning rate of the temperature; null: that of the actor."
+        default=None, description="Learning rate of the temperature; null: the actor's."
     )
     alpha: Positive = Field(
         default=0.2, description="Temperature: what a nat of entropy is worth; at first, if it is learned."

@@ -271,7 +271,7 @@ def _mean(several: Sequence[Columns]) -> Columns:
 
 
 def _measured(run: RecordedRun, start_s: Floats, counts: NDArray[np.int64]) -> Columns:
-    """Return the distance of starts from those of a run by column, then that in each resample."""
+    """Return the distance of starts from the starts of a run by column, then the distance in each resample."""
     start_s = np.round(start_s, 3)
     both = np.isfinite(start_s) & np.isfinite(run.start_s)
     start_s, true_s, eligible_s, counts = start_s[both], run.start_s[both], run.eligible_s[both], counts[both]

@@ -116,7 +116,7 @@ def _over_trainings(values: Sequence[float]) -> Finding:
 def _at_load(cluster: GpuCluster, offered: float, models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return mean completion times of all jobs, done or not, at an offered load, with intervals.
 
-    Those of agents are ratios to each baseline, too.
+    Numbers of agents are ratios to each baseline, too.
     """
     # The two left out are errors of reports, not of the simulation: without them all jobs count, from the first one on.
     errors = [name for name in ERRORS if name not in ("finished_alone", "utilization_from_0")]

@@ -54,7 +54,7 @@ def ab() -> None:
     metavar="FOLDER",
     help="Imported site whose log says how many days are needed; by default a generated log.",
 )
-@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of the coin flips.")
+@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of the random order.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File for the plan.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def plan(

@@ -167,7 +167,7 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
 
 def _check_new(out: Path, what: str) -> None:
     if out.suffix != ".json" or out.exists():
-        why = "is there already" if out.exists() else f"is not a name of {what}"
+        why = "exists already" if out.exists() else f"is not a name of {what}"
         raise OutputError(f"{out}: {why}, expected NEW.json")
 
 
@@ -184,7 +184,7 @@ def _advisor(text: str, env: Any) -> Any:
         return lambda *_: env.index_action(index.start_weights())
     if not text.endswith(".pt"):
         raise OptionsError(
-            f"advisor is {text!r}, expected a model file .pt, {index.BY_HAND}, or fixed-010 and its like"
+            f"advisor is {text!r}, expected a model file .pt, {index.BY_HAND}, or a fixed sequence such as fixed-010"
         )
     import torch
 

@@ -32,7 +32,7 @@ _WIDEST = 100_000
 
 
 def table_width() -> int:
-    """Return the width of tables: that of the terminal or COLUMNS, or `USUAL_WIDTH` where there is neither."""
+    """Return the width of tables: the terminal's or COLUMNS, or `USUAL_WIDTH` where there is neither."""
     console = Console()
     return console.width if _is_bounded(console) else USUAL_WIDTH
 

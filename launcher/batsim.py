@@ -111,9 +111,9 @@ def batsim_options(given: dict[str, Any]) -> BatsimOptions:
     """Return the options of the command line; refuse those that are not simulated."""
     for name, what in _NOT_SIMULATED.items():
         if given[name]:
-            raise OptionsError(f"{what} is not simulated")
+            raise OptionsError(f"hdrl-batsim does not simulate {what}; leave it out")
     if given["sched_cfg"] is not None and given["sched_cfg_file"] is not None:
-        raise OptionsError("--sched-cfg and --sched-cfg-file exclude each other")
+        raise OptionsError("--sched-cfg and --sched-cfg-file exclude each other: give one of them")
     config = given["sched_cfg"] or ""
     if given["sched_cfg_file"] is not None:
         config = read_text(given["sched_cfg_file"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.errors import HdrlError, OptionsError
+from hdrl.base.errors import HdrlError, OptionsError, UnknownName
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.numbers import FloatRange, IntRange
 from hdrl.launcher.trust import trust_option
@@ -128,7 +128,7 @@ def run(
     from hdrl.setting import SETTINGS
 
     if setting not in SETTINGS:
-        raise OptionsError(f"--setting {setting}: expected one of {', '.join(SETTINGS)}")
+        raise OptionsError(f"--setting: {UnknownName('setting', setting, SETTINGS)}")
     chosen = next((one for one in DIVISIONS if one == division), None)
     entered = Entry(entry, chosen, TrainingCost(core_minutes=core_minutes, words=how), setting)
     progress = CompareProgress(message=lambda text: None if quiet else click.echo(text, err=True))

@@ -131,9 +131,9 @@ def compare(
     The same command continues after an interruption. The exit code is 0, or 1 if a
     candidate could not be simulated to the end, or 2 if an argument is wrong.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
-    if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
+    if protocol == "held-out" and not resume and not (candidates and is_sweep(candidates[0])):
         arguments["baseline"] = arguments["baseline"] or "best"
-    sweep = _sweep(candidates, arguments, out, resume=resume, trust=trust)
+    sweep = sweep_of(candidates, arguments, out, resume=resume, trust=trust)
     sweep = sweep.trusting(agents, models=trust)
     folder = out if out is not None else _default_folder(sweep)
     if vary and protocol == "held-out":
@@ -171,7 +171,9 @@ def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progres
         return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
         more = trust_words(sweep.portable())
-        click.echo(f"finished simulations are kept: hdrl compare --resume --out {folder}{more}", err=True)
+        click.echo(
+            f"hdrl keeps finished simulations; to continue: hdrl compare --resume --out {folder}{more}", err=True
+        )
         raise
 
 
@@ -181,7 +183,7 @@ def _held_out(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progre
     try:
         return run_held_out(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
-        click.echo("finished simulations are kept: the same command with the same --out continues it", err=True)
+        click.echo("hdrl keeps finished simulations; to continue, run the same command with the same --out", err=True)
         raise
 
 
@@ -207,7 +209,7 @@ def _default_folder(sweep: Sweep) -> Path:
     return default_folder(sweep.sha256(), datetime.now())
 
 
-def _sweep(
+def sweep_of(
     candidates: Sequence[str], arguments: dict[str, Any], out: Path | None, *, resume: bool, trust: bool
 ) -> Sweep:
     """Return the sweep of the command line, and possibly of a file."""
@@ -216,10 +218,10 @@ def _sweep(
     changes, setting = _changes(arguments), arguments["setting"]
     if resume:
         if out is None or candidates or changes:
-            raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
+            raise OptionsError("--resume takes --out DIR and no candidates or other options: the folder holds them")
         load_files(setting)
         return read_sweep(out / "sweep.json", trust=trust)
-    file = next(filter(_is_sweep, candidates), None)
+    file = next(filter(is_sweep, candidates), None)
     if file is not None and len(candidates) > 1:
         raise OptionsError(f"{file} is a sweep file, which stands alone; put other candidates into it")
     if file is not None:
@@ -231,7 +233,7 @@ def _sweep(
     return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
 
 
-def _is_sweep(text: str) -> bool:
+def is_sweep(text: str) -> bool:
     """Distinguish a sweep file from a policy in whose name there is a file: ``sjf+easy@my.json``."""
     return text.endswith(".json") and re.match(r"(.*=)?[\w+]+@", text) is None
 
@@ -270,7 +272,7 @@ def overrides_of(texts: Sequence[str]) -> dict[str, Any]:
         block, _, name = key.partition(".")
         if name:
             if not isinstance(changes.setdefault(block, {}), dict):
-                raise OptionsError(f"--set {text}: {block} has been set as a whole")
+                raise OptionsError(f"--set {text}: another --set replaces the whole of {block}; keep one of them")
             changes[block][name] = json_or_text(value)
         else:
             changes[block] = json_or_text(value)

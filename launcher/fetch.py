@@ -66,7 +66,7 @@ def _print(fetched: FetchedLog, out: Path | None) -> None:
     if out is not None:
         click.echo(f"{out}: written")
     if log.sha256 is None:
-        click.echo("Its SHA-256 is not pinned: it was recorded at the first download, and is checked from then on.")
+        click.echo("hdrl has no SHA-256 of its own for it: the first download records one, and later ones check it.")
     click.echo(f"\nIf you use this log, please acknowledge those who provided it ({log.page}):")
     if log.acknowledgement is not None:
         click.echo(f"  {log.acknowledgement}")

@@ -122,7 +122,7 @@ def launch(
         changes += paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes, trust=trust)
     else:
-        agent, options_file = _split_arguments(arguments, agent)
+        agent, options_file = split_arguments(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
         changes += workload_changes(custom)
@@ -133,7 +133,7 @@ def launch(
         resumes = resume is not None and (resume / RESUME_FILE).is_file()
     _start_logging(options, quiet=quiet)
     if not quiet and outmodel is not None and options.agent_options.run == "test":
-        click.echo(f"agent.run is 'test': nothing is learned, and nothing is written to {outmodel}", err=True)
+        click.echo(f"agent.run is 'test': hdrl trains no model and writes none to {outmodel}", err=True)
     _run(options, resume or out, quiet=quiet, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
 
 
@@ -151,11 +151,11 @@ def _with_own_model(options: OptionsFile, *, quiet: bool) -> OptionsFile:
     if not models:
         return options
     if not quiet:
-        click.echo(f"model: {models[0]}, which the same options have trained", err=True)
+        click.echo(f"model: {models[0]}, trained with the same options", err=True)
     return options.with_agent(input_model=str(models[0].absolute()))
 
 
-def _split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
+def split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
     """Separate the agent from the options file: ``AGENT OPTIONS``, ``OPTIONS -a AGENT`` or ``OPTIONS``."""
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")

@@ -37,7 +37,7 @@ def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
 @click.option(
     "--activation",
     type=click.Choice(["relu", "tanh", "leaky_relu"]),
-    help="Activation after hidden layers; by default that of FILE, or else of its library.",
+    help="Activation after hidden layers; by default the one in FILE, or else its library's.",
 )
 @click.option(
     "--statistics",

@@ -121,7 +121,9 @@ def _rules(
     if contention is None and compatibility is None and not switching:
         return None
     if compatibility is not None and switching:
-        raise OptionsError(f"{switching[0]} is given, but under compatibility {compatibility!r} nodes are always on")
+        raise OptionsError(
+            f"{switching[0]} is given, but under compatibility {compatibility!r} nodes are always on; leave one out"
+        )
     suspend = None if resume_s is None else SuspendPower(resume_s=resume_s)
     power = NodePower(suspend=suspend) if boot_s is None else NodePower(boot_s=boot_s, suspend=suspend)
     return pstate_rules(contention or "step", compatibility=compatibility, node_power=power if switching else None)

@@ -57,4 +57,4 @@ def check_numba_threads() -> None:
     """Refuse a number of threads for Numba with which loading it would fail with a traceback."""
     given = os.environ.get("NUMBA_NUM_THREADS", "")
     if given.strip().lstrip("+-").isdigit() and int(given) < 1:
-        raise OptionsError(f"the environment says NUMBA_NUM_THREADS={given}, expected 1 or more")
+        raise OptionsError(f"the environment variable NUMBA_NUM_THREADS is {given}, expected 1 or more")

@@ -112,6 +112,8 @@ def import_command(
             click.echo(text, err=True)
 
     found = import_site(dumps, out, choices, force=force, progress=show)
+    for text in found.cautions:
+        click.echo(f"warning: {text}", err=True)
     if quiet:
         click.echo(str(out))
         return
@@ -180,7 +182,6 @@ def show(folder: Path, *, as_json: bool) -> None:
     from hdrl.site import read_report, text_of
     from hdrl.site.folder import REPORT, conf_of
 
-    if not (folder / REPORT).is_file():
-        conf_of(folder)  # says what is no folder of a site
+    conf_of(folder)  # refuses other folders
     report = read_report(folder / REPORT)
     click.echo(json.dumps(report, indent=2) if as_json else text_of(report).rstrip("\n"))

@@ -76,7 +76,7 @@ def slurm(
         click.echo(text, nl=False)
         return
     if out.exists():
-        raise OutputError(f"{out}: is there already, expected a new file")
+        raise OutputError(f"{out}: exists already, expected the name of a new file")
     with atomic_write(out) as file:
         file.write(text)
     click.echo(f"sbatch {out}")

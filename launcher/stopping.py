@@ -127,7 +127,7 @@ class Stop:
             del frame
             if self.number == 0:
                 self.number = number
-                message("stopping after this iteration, then saving; Ctrl-C: at once")
+                message("stopping after this iteration; press Ctrl-C again to stop at once")
             elif number == signal.SIGINT:
                 raise KeyboardInterrupt
 

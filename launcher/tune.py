@@ -75,10 +75,10 @@ def tune(
                 TuneRequest(file, machine, minutes, seeds, seed), out=out, n_workers=n_workers, progress=progress
             )
         except KeyboardInterrupt:
-            click.echo("finished work is kept: the same command continues it", err=True)
+            click.echo("hdrl keeps finished work; run the same command to continue", err=True)
             raise
     if found is None:
-        raise after_signal("hdrl", "interrupted; the same command continues", stop.number)
+        raise after_signal("hdrl", "interrupted; run the same command to continue", stop.number)
     question = f"Recommended policy for {Path(file).name}: {found.recommended}"
     write_report([found.main.folder], out / PAGE_FILE, question=question, force=True)
     write_manifest(out, FILES)

@@ -91,7 +91,7 @@ def what_if(
         not ignore_rules,
     )
     if not question.policies:
-        raise OptionsError("--policies names none")
+        raise OptionsError("--policies names no policy, expected for instance slurm,es-generalist")
     answer = ask(site, question, n_workers=n_workers)
     problems = [] if out is None else write_answer(answer, out)
     click.echo(json.dumps(answer, indent=2) if as_json else answer_text(answer).rstrip("\n"))

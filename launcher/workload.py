@@ -83,11 +83,9 @@ def generate(
     from hdrl.settings.batch.workload import lublin_log
 
     machine = _platform(platform)
-    if (machine is None) == (n_cores is None):
+    cores = n_cores if machine is None else machine.n_cores
+    if cores is None or None not in (machine, n_cores):
         raise OptionsError("give either --platform or --cores")
-    cores = machine.n_cores if machine is not None else n_cores
-    if cores is None:
-        raise OptionsError("--cores is needed")
     log = lublin_log(
         n_jobs, cores, seed=seed, kind=kind, load=load, estimates=estimates, n_users=n_users, n_executables=n_users
     )
@@ -206,7 +204,7 @@ def _form(file: str) -> str:
     try:
         return file_format(find_workload(file))
     except ReadError as error:
-        raise OptionsError(f"{error}; with --setting gpu or another one it is a load of that setting") from None
+        raise OptionsError(f"{error}; if it is a load of another setting, name that by --setting") from None
 
 
 def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Batsim's messages as values: those of versions 3.1 to 4.2.1, every member checked."""
+"""Batsim's messages as values: messages of versions 3.1 to 4.2.1, every member checked."""
 
 from __future__ import annotations
 

@@ -589,7 +589,7 @@ def _index(tasks: Mapping[str, Named], players: Sequence[BoardEntry], refused: S
 
 
 def _groups(tasks: Mapping[str, Named]) -> dict[str, list[Named]]:
-    """Return the small tasks that are ranked together: those of a setting, apart where nothing is known."""
+    """Return the small tasks that are ranked together: the tasks of a setting, apart where nothing is known."""
     found: dict[str, list[Named]] = {}
     for named in tasks.values():
         if named.is_small:

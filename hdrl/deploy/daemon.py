@@ -452,7 +452,7 @@ def _one(values: NDArray[np.float64]) -> float:
 def _check_not_undone(folder: Path) -> None:
     path = folder / UNDONE
     if path.exists():
-        raise OutputError(f"{path}: is there, so nothing is written to Slurm; delete it to act again")
+        raise OutputError(f"{path}: exists, so the daemon writes nothing to Slurm; delete it to act again")
 
 
 def date_text(now_s: float) -> str:
@@ -529,7 +529,7 @@ def run(
                     raise
                 n_failed += 1
                 note_line(folder, {"date": date_text(clock()), "error": str(error)})
-                print_line(f"{error}; Slurm goes on with what it has")
+                print_line(f"{error}; Slurm keeps the present order")
             else:
                 n_failed = 0
                 print_line(look_text(look, acts=acts))

@@ -47,7 +47,7 @@ class DeployChoices:
     interval_s
         Time between two looks of the daemon, in seconds.
     place
-        Path of the folder on the machine of slurmctld; ``None``: that of its making.
+        Path of the folder on the machine of slurmctld; ``None``: the path at which it was made.
     """
 
     bound_s: float = BOUND_S

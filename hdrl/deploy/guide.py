@@ -47,23 +47,20 @@ WantedBy=multi-user.target
 _PAGE = """\
 # {policy} for {site}
 
-Made by {made_by}. Nothing here has been installed, and nothing acts before you say so.
+Made by {made_by}. hdrl has installed nothing, and nothing acts before you start it.
 
 ## Simulation results
 
 {verdict}
 
-{ratios}`hdrl report {promised} -o promised.html` shows the first comparison in full. It obeys the rules that the site
-was imported with, without the daemon: the policy acts at each event. The import says how far simulations are from
-what happens there.
-
+{ratios}
 ## SiteFactor values
 
 | SiteFactor | meaning |
 |---|---|
 | {first:,} and more | the job has waited for longer than {days:g} days: it is first, in the order of arrival |
 | {least:,} to {most:,} | {middle:,} - {step:,} asinh(index / {unit:g}): a higher number is served earlier |
-| 0 | not ours |
+| 0 | hdrl has set no number |
 
 Slurm adds the number to the priority of the job; `sprio` shows it in the column SITE. Partition tiers, holds,
 dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is subtracted as before.
@@ -75,17 +72,17 @@ dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is
 | file | contents |
 |---|---|
 | `{lua}` | {n_lines} lines for `JobSubmitPlugins=lua`: they set the number when a job is submitted |
-| `{groups}` | what ended jobs tell of run times, by user, request and cores |
+| `{groups}` | sums over the run times of ended jobs, by user, request and cores |
 | `{now}` | jobs of each user and free cores, as the daemon saw them last |
 | `{unit_file}` | the daemon for systemd, in shadow mode |
-| `{deployment}`, `{promised}/` | what the daemon reads, and the comparison |
-| `{log}`, `{state}` | what the daemon decides, and what it remembers; they appear once it runs |
+| `{deployment}`, `{promised}/` | settings of the daemon, and the comparison if there is one |
+| `{log}`, `{state}` | decisions and state of the daemon; they appear once it runs |
 
 No file holds a secret. The tables hold names of users and their run times.
 
 ## Next steps
 
-1. Watch: `hdrl deploy run {place}` notes in `{log}` what it would do. It calls `squeue`, `sinfo` and
+1. Watch: `hdrl deploy run {place}` writes its decisions to `{log}`. It calls `squeue`, `sinfo` and
    `scontrol show config`, and changes nothing.
 2. Let the Lua set numbers: put `JobSubmitPlugins=lua` into `slurm.conf` and `{lua}` beside it, then
    `scontrol reconfigure`. If the site has such a file already, begin it with `dofile` of this one, and let its own
@@ -103,14 +100,14 @@ No file holds a secret. The tables hold names of users and their run times.
 
 ## Failures
 
-- **the daemon is killed, or the network is gone**: Slurm goes on. SiteFactors stay as they were written last, new jobs
-  get theirs from the Lua, and jobs that are held become free by themselves: the daemon holds a job by putting off its
-  start by {lease:g} s at a time. The bound of {days:g} days is not kept meanwhile.
-- **the Lua fails**: the job is let in without a number, and the log of slurmctld says why.
-- **things are not as promised**: the daemon writes ALARM. It compares blocks of {block} jobs with those of the
-  simulation; while blocks are alike, it rings once in {between:,} blocks on average, at most.
+- **The daemon is killed, or the network is gone**: Slurm continues. SiteFactors keep their last values, new jobs get
+  theirs from the Lua, and held jobs become free by themselves: the daemon holds a job by delaying its start by
+  {lease:g} s at a time. Until the daemon runs again, nothing enforces the bound of {days:g} days.
+- **The Lua fails**: Slurm accepts the job without a number, and the log of slurmctld gives the reason.
+- **Results differ from the promise**: the daemon writes ALARM. It compares blocks of {block} jobs with blocks of the
+  simulation; while blocks are alike, it raises at most one alarm in {between:,} blocks on average.
 
-| watched | mean of a block in the simulation, 5 % to 95 % | rings on the second half of the log |
+| watched | mean of a block in the simulation, 5 % to 95 % | alarm on the second half of the log |
 |---|---|---|
 {watched}
 """
@@ -180,8 +177,12 @@ def _ratios(deployment: Deployment) -> Iterator[str]:
         yield from _table(promise.ratios, f"`{baseline}`")
     if promise.by_rules:
         yield "Lua and daemon under the rules of the site, against the simulated scheduler of Slurm without them. The"
-        yield f"daemon looks every {deployment.interval_s:g} s and holds jobs by leases, as it will here:"
+        yield f"daemon runs every {deployment.interval_s:g} s and holds jobs by leases, as it will here:"
         yield from _table(promise.by_rules, "the simulated Slurm")
+    if promise.ratios:
+        yield f"`hdrl report {files.PROMISED} -o promised.html` shows the first comparison in full. It obeys the rules"
+        yield "of the site, without the daemon: the policy acts at each event. The report of the import shows how far"
+        yield "simulations are from this site."
 
 
 def _table(ratios: Sequence[Ratio], baseline: str) -> Iterator[str]:
@@ -216,7 +217,7 @@ def _watched(promise: Promise) -> Iterator[str]:
 
 def _needs(policy: DeployedPolicy) -> str:
     if policy.changes_with_time:
-        need = "The order changes while jobs wait, so it needs the daemon: the Lua alone takes all jobs for new ones."
+        need = "The order changes while jobs wait, so it needs the daemon: the Lua alone treats all jobs as new."
     elif policy.is_index or policy.predictor != "requested":
         need = "The Lua alone gives the order at submission. The daemon keeps it up to date as jobs end."
     else:
@@ -224,8 +225,8 @@ def _needs(policy: DeployedPolicy) -> str:
     if not policy.has_gate:
         return need
     return (
-        f"{need}\nThe policy has a gate: it holds some jobs back though they could start. The daemon alone does that, "
-        "so a job\nthat finds room before the daemon sees it starts."
+        f"{need}\nThe policy has a gate, which holds some jobs that could start. Only the daemon holds jobs, so a job "
+        "that\nfinds room before the next pass of the daemon starts."
     )
 
 

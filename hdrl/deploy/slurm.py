@@ -222,7 +222,7 @@ class Slurm:
         done = self._run(words)
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
-            raise SlurmError(f"{words[0]}: ended with {done.returncode}: {readable(said, 200) or 'no message'}")
+            raise SlurmError(f"{words[0]}: ended with code {done.returncode}: {readable(said, 200) or 'no message'}")
         if len(done.stdout) > MOST_BYTES:
             raise SlurmError(f"{words[0]}: printed more than {MOST_BYTES // 2**20} MiB")
         return done.stdout

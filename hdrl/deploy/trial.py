@@ -55,7 +55,7 @@ def deployed_in_slurm(policy: object) -> Callable[[Platform, Workload, SlurmSett
     """
     pair = read_policy(policy) if isinstance(policy, str) else policy
     if not isinstance(pair, PolicyPair):
-        raise DecisionError("simulator 'slurm' plays 'slurm', and named policies that order jobs, found one in Python")
+        raise DecisionError("simulator 'slurm' runs 'slurm' and named policies that order jobs, not one in Python")
     found = check_deployable(readable(policy if isinstance(policy, str) else pair.name), pair)
     if found.key in BY_DATE:
         raise OptionsError(

@@ -82,7 +82,7 @@ class SlurmJob:
     array: str | None = None
     each: Sequence[str] = ()  # a value for each task, instead of numbers
     directives: Sequence[tuple[str, str]] = ()  # further options of sbatch by name; they replace those of the site
-    modules: Sequence[str] | None = None  # modules to load; ``None``: those of the site
+    modules: Sequence[str] | None = None  # modules to load; ``None``: the site's
     venv: Path | None = None  # virtual environment to activate, if any
 
 

@@ -38,7 +38,7 @@ class Hooks:
         Parameters
         ----------
         options
-            Those of ``_option_names`` that were given.
+            Options of ``_option_names`` that were given.
         rows
             Rows that are going to begin.
 

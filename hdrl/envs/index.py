@@ -160,7 +160,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
 class IndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     """One environment in which weights are judged: a row of a batch.
 
-    ``**arguments``: those of the batch, except ``num_envs`` and ``autoreset_mode``.
+    ``**arguments``: arguments of the batch, except ``num_envs`` and ``autoreset_mode``.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012

@@ -114,7 +114,7 @@ class NativeVecEnv(VecEnv):
 
 
 def _options_of_batch(options: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Return the options of a reset of the batch from those of each row."""
+    """Return the options of a reset of the batch from the options of each row."""
     given = [one or {} for one in options]
     if any(one.keys() != given[0].keys() for one in given):
         raise OptionsError("set_options: the rows of a batch are reset together, expected the same options for each")

@@ -197,7 +197,7 @@ class TuneProgress:
     Attributes
     ----------
     comparing, training
-        Those of its comparisons and trainings; messages go to the first.
+        Callbacks of its comparisons and trainings; messages go to the first.
     """
 
     comparing: CompareProgress = field(default_factory=CompareProgress)

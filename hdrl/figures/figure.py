@@ -116,7 +116,7 @@ class Drawn(Protocol):
 class Run:
     """A run as reports need it, whatever its setting."""
 
-    name: str  # its name: that of its folder unless another was given
+    name: str  # its name: the folder's, unless another was given
     folder: Path  # folder from which it was read
     policy: str | None  # policy that decided; ``None`` if unknown
     # names of what was run and on what; ``None`` if unknown

@@ -209,7 +209,7 @@ class Agent(abc.ABC):
     def session(self, seed: int | None = None) -> Iterator[None]:
         """Surround an iteration of training, or episodes of evaluation with their ``seed``.
 
-        Nothing happens here. It is for agents that need more than their own generator, such as those of HDeepRM.
+        Nothing happens here. It is for agents that need more than their own generator, such as HDeepRM's agents.
         """
         del seed
         yield

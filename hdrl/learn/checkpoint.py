@@ -30,7 +30,7 @@ from hdrl.version import VERSION
 FORMAT = "hdrl model"
 FORMAT_VERSION = 1
 
-NOT_OURS = "is not a model file of hdrl; of what Stable-Baselines3, RLlib or CleanRL saved, hdrl model import makes one"
+NOT_OURS = "is not a model file of hdrl; hdrl model import reads files of Stable-Baselines3, RLlib and CleanRL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
     except Exception as error:  # noqa: BLE001
         why = one_line(error)
         if type(error).__name__ == "UnpicklingError":  # torch's own words are about how to run it all the same
-            why = "it holds more than tensors; of a network, save its state_dict()"
+            why = "it holds more than tensors; save the network's state_dict()"
         raise ReadError(path, f"is a damaged or foreign model file ({why})") from None
 
 
@@ -233,4 +233,4 @@ def _check_unpacked(data: bytes, path: Path) -> None:
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
         raise ReadError(path, "is compressed, expected what torch.save writes")
     if sum(part.file_size for part in parts) > len(data):
-        raise ReadError(path, f"says that it holds more than its {len(data):,} bytes")
+        raise ReadError(path, f"describes tensors of more than its {len(data):,} bytes")

@@ -85,7 +85,7 @@ def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterabl
         value = settings.get(other, config.model_fields[other].get_default())
         if name in named and (value is False or (type(value) is int and value <= 1)):
             raise OptionsError(
-                f"{where}: {name} is given, but {other} is {str(value).lower()}, so that it would be ignored; leave"
+                f"{where}: {name} is given, but {other} is {str(value).lower()}, so it would be ignored; leave"
                 f" {name} out, or change {other}"
             )
     if unused:

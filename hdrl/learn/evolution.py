@@ -146,7 +146,9 @@ class EvolutionAgent(Agent):
     def learn(self, batch: Floats) -> dict[str, float]:
         """Move the mean, and the weights after it; raise LearningError if a loss is not finite."""
         if not np.isfinite(batch).all():
-            raise LearningError(f"a candidate was judged to be {batch[~np.isfinite(batch)][0]}, not a finite number")
+            raise LearningError(
+                f"the score of a candidate is {batch[~np.isfinite(batch)][0]}, expected a finite number"
+            )
         self._advance(batch)
         self.n_updates += 1
         return {"loss": float(batch.mean()), "best": float(batch.min())}

@@ -94,7 +94,7 @@ def send_back(
 ) -> bool:
     """Compute the gradients of two losses and return whether they are of use.
 
-    Those of actor and critic are computed at once if they share no weights.
+    The gradients of actor and critic are computed at once if they share no weights.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ def nonportable_reasons(agent: Agent) -> list[str]:
     """Return the reasons why a training may end in other bytes on another processor; nothing if it does not.
 
     Agents and networks of hdrl learn by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with
-    AVX2, and say so (``is_portable``). Those of users may: what a class inherits does not count, since it may have
-    added to it.
+    AVX2, and say so (``is_portable``). Users' agents and networks may, too. What a class inherits does not count, since
+    it may have added to it.
     """
     reasons = []
     if not _is_declared_portable(agent):

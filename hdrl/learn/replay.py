@@ -128,7 +128,8 @@ class Replay(Memory):
     ) -> None:
         if capacity < 2 * n_envs:
             raise LearningError(
-                f"a replay buffer of {capacity} entries holds not even 2 for each of {n_envs} environments"
+                f"a replay buffer of {capacity} entries is too small, expected 2 or more for each of {n_envs} "
+                "environments"
             )
         self.length = capacity // n_envs
         self.n_envs = n_envs

@@ -85,7 +85,7 @@ def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     except (KeyError, TypeError, ValueError, OverflowError, AssertionError, SyntaxError) as error:
         message = " ".join(str(error).split())
-        raise LearningError(f"no description of a space: {message[:160]}") from None
+        raise LearningError(f"the description of a space is wrong: {message[:160]}") from None
 
 
 def check_same_spaces(

@@ -102,7 +102,7 @@ class TrainingLoop(abc.ABC):
             If a loss is not finite.
         """
         if n_iterations is None and n_steps is None:
-            raise ValueError("n_iterations or n_steps must be given")
+            raise ValueError("pass n_iterations or n_steps")
         self._is_stopping = False
         with torch_threads(self.n_threads):
             while not self._is_stopping and not self._is_done(n_iterations, n_steps):
@@ -125,7 +125,7 @@ class TrainingLoop(abc.ABC):
         Raise LearningError if an exception broke an iteration off: half an iteration cannot be resumed.
         """
         if self._is_within:
-            raise LearningError("an iteration was broken off; what was saved before it still holds")
+            raise LearningError("an iteration was interrupted; continue from the last saved state")
         counts = {"n_iterations": self.n_iterations, "n_steps": self.n_steps}
         return {"agent": self.agent.state_dict(), **self._own_state(), **counts}
 

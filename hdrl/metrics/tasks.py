@@ -49,7 +49,7 @@ COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
 """Numbers of jobs by outcome."""
 
 UNRUN = ("n_rejected", "n_unfinished", "n_not_started")
-"""Those of `COUNTS` that say which jobs were not brought to an end."""
+"""Metrics of `COUNTS` that say which jobs were not brought to an end."""
 
 MACHINE: Mapping[str, MetricInfo] = MappingProxyType(
     {

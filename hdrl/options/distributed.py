@@ -64,7 +64,8 @@ class DistributedOptions(Block):
     reliance: Literal["pooled", "none", "carried", "nearest"] = Field(
         default="pooled",
         description="Initial weights of the agent of a configuration. pooled: one agent for all; none:"
-        " random ones; carried: those of the previous configuration; nearest: those of the nearest trained one.",
+        " random ones; carried: the weights of the previous configuration; nearest: the weights of the nearest"
+        " trained one.",
     )
     visit_iterations: Count = Field(
         default=1,
@@ -84,7 +85,7 @@ class DistributedOptions(Block):
         description="async: batches of a worker between two fetches of the weights; apex: messages.",
     )
     rule: Literal["agent", "sgd", "adagrad", "rmsprop"] | None = Field(
-        default=None, description="Optimiser of the servers; null: that of the scheme, agent: the agent's."
+        default=None, description="Optimiser of the servers; null: the scheme's, agent: the agent's."
     )
     max_staleness: Number | None = Field(
         default=None, description="Servers drop gradients of weights that are older by more updates; null: none."

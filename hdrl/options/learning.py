@@ -47,7 +47,7 @@ class AdversaryOptions(Block):
     network: str | None = Field(
         default=None,
         description="Network of the discriminator; null: attention, which looks at a job beside the others, where"
-        " observations are tables with an action for each row, else that of the agent.",
+        " observations are tables with an action for each row, else the network of the agent.",
     )
     lr: LearningRate = Field(default=1e-3, description="Learning rate of the discriminator.")
     n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="Number of passes over each batch.")

@@ -59,7 +59,7 @@ class Windows(Block):
 
     newer_keys: ClassVar[tuple[str, ...]] = ("follow_up", "up_to")
 
-    length: Length = Field(description="Jobs of a window that count; all: those of the range, as one window.")
+    length: Length = Field(description="Jobs of a window that count; all: the jobs of the range, as one window.")
     count: Few | None = Field(
         default=None, description="Number of windows per workload or load; by default all that fit side by side."
     )
@@ -74,7 +74,7 @@ class Windows(Block):
 
     up_to: Few | None = Field(
         default=None,
-        description="Add windows until a difference is shown, up to this number; count: those of the first look.",
+        description="Add windows until a difference is shown, up to this number; count: the windows of the first look.",
     )
 
     @model_validator(mode="after")
@@ -137,7 +137,7 @@ class Sweep(LocatedBlock):
     seed: Seed = Field(default=0, description="The first seed.")
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
-        description="Metrics to summarise, the first decides; by default those of the setting.",
+        description="Metrics to summarise, the first decides; by default the setting's own.",
     )
     confidence: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=CONFIDENCE, description="Share of intervals that would hold the true value."

@@ -22,8 +22,8 @@ def side_by_side(
 ) -> SideBySide:
     """Read the metrics of runs.
 
-    ``names`` has one for each run, "" where it keeps its own; by default those of the folders. ``metrics`` are ``()``
-    for those that the setting shows after a run, ``None`` for all.
+    ``names`` has one for each run, "" where it keeps its own; by default the names of the folders. ``metrics`` are
+    ``()`` for those that the setting shows after a run, ``None`` for all.
     """
     paths = folders_of_runs(folders)
     if names and len(names) != len(paths):

@@ -70,7 +70,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     """Arguments that follow from options elsewhere, so that ``learning.arguments`` has no such keys."""
 
     physics: frozenset[str] = frozenset()
-    """Those of `given` that say by which rules is simulated: model files tell with which ones they were trained."""
+    """Arguments of `given` that choose the rules of the simulation: model files name the rules of the training."""
 
     @property
     @abstractmethod

@@ -313,7 +313,7 @@ class RunView:
     files
         Files of a run folder that are written from a Trace; without the first file a folder is no run.
     figures
-        Figures of its runs, by name; ``None``: those of all tables.
+        Figures of its runs, by name; ``None``: the figures of all tables.
     """
 
     def __init__(

@@ -26,6 +26,8 @@ class SiteImport:
         Name of the time zone.
     notes
         Notes for the reader, a sentence each.
+    cautions
+        Those notes that doubt the input as a whole.
     is_anonymous
         True if names are hashed.
     similar
@@ -41,5 +43,6 @@ class SiteImport:
     replays: Replays
     zone: str
     notes: list[str] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
     is_anonymous: bool = False
     similar: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import JoinedJobs, jobs_of, join_components
 from hdrl.site.log import hashed, log_of, read_key
-from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
+from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled, unknown_names
 from hdrl.site.page import page_of, text_of, write_forms
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import NAME_COLUMNS, SIMILAR_COLUMNS, AttemptState, Dump, Names
@@ -173,6 +173,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     progress("joining")
     jobs = jobs_of(dump, keeps_components=has_rules)
     _check_left(jobs, dump, dumps[0])
+    cautions = unknown_names(conf, dump, jobs)
     conf = partitions_of(completed(conf, dump, jobs), dump, jobs)
     name = conf.name or dumps[0].name.partition(".")[0]
     platform = build_platform(platform_of(conf), name=name)
@@ -208,7 +209,8 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     files = [(path.name, sha256_of_file(path)) for path in dumps]
     found = SiteImport(files, dump, jobs, conf, log, platform, replays, choices.zone or "UTC")
     found.is_anonymous, found.similar = key is not None, choices.similar
-    found.notes = [*([why_none] if why_none else []), *_notes(found, clock, choices)]
+    found.cautions = cautions
+    found.notes = [*cautions, *([why_none] if why_none else []), *_notes(found, clock, choices)]
     return found
 
 
@@ -218,7 +220,7 @@ def _check_similar(dump: Dump, similar: Sequence[str]) -> None:
         if column not in SIMILAR_COLUMNS:
             raise UnknownName("column of similar jobs", column, SIMILAR_COLUMNS)
         if not dump.names[column]:
-            raise OptionsError(f"--similar {column}: no job of the accounting has one, export it, or leave it out")
+            raise OptionsError(f"--similar {column}: no job in the dump has this column; export it, or leave it out")
 
 
 def _secret_accounts(accounts: dict[str, dict[str, str]], key: bytes | None) -> dict[str, dict[str, str]]:
@@ -279,7 +281,7 @@ def _leave_out(jobs: JoinedJobs, can_run: Any, conf: SiteConf) -> None:
     if n_wide == jobs.n_jobs:
         least = int(jobs.records["cores"].min())
         raise WorkloadError(
-            f"no job fits on the {n_cores(conf):,} cores of the machine, the smallest wants {least:,}: "
+            f"no job fits on the {n_cores(conf):,} cores of the machine, the smallest requests {least:,}: "
             "is this the slurm.conf of the dump?"
         )
     jobs.left_out[TOO_WIDE] += n_wide
@@ -356,10 +358,10 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
     notes = [*_notes_on_machine(found), *_notes_on_dates(clock, choices)]
     if found.log.n_without_limit:
         jobs = _many(found.log.n_without_limit, "job")
-        notes.append(f"{jobs} had no limit: a year counts as requested, as Slurm plans")
+        notes.append(f"{jobs} had no limit: hdrl plans a year for each, as Slurm does")
     if found.log.n_without_request:
         jobs = _many(found.log.n_without_request, "job")
-        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler has")
+        notes.append(f"{jobs} have no requested time: hdrl takes the run time, which no scheduler has")
     if found.jobs.lost_core_s > 0:
         hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
         notes.append(f"attempts before a requeue used {hours}, which simulations leave out")
@@ -370,8 +372,6 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
 def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     """Yield a note on each property of the machine that simulations leave out."""
     records, conf = found.jobs.records, found.conf
-    texts = found.dump.names["partition"].texts()
-    used = [texts[number] for number in np.unique(records["partition"]).tolist() if number >= 0]
     if len(conf.partitions) > 1 and found.platform.site is None:
         yield "partitions are not enforced in simulations: any job may start on any node"
     ignored = ignored_parameters(conf.scheduler) if found.platform.site is not None else []
@@ -380,9 +380,6 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     if found.log.requests is not None:
         for reason, n_jobs in found.log.requests.left_out.items():
             yield f"{n_jobs:,} {reason}"
-    lacking = sorted(name for name in used if name not in conf.partitions)
-    if lacking:
-        yield f"partitions that the description of the site lacks: {', '.join(lacking[:5])}"
     n_gpu_jobs = int(np.count_nonzero(records["gpus"] > 0))
     if n_gpu_jobs and found.platform.site is None:
         where = f"; the folder {FOLDER} has them for the setting of GPU clusters" if has_gpus(conf, found.jobs) else ""

@@ -19,7 +19,7 @@ NEVER_STARTED = "ended without a start"
 NO_DATE = "no date of submission"
 NO_CORES = "no number of cores"
 NO_RUN_TIME = "no run time"
-TOO_LARGE = "numbers beyond all measure"
+TOO_LARGE = "numbers out of range"
 
 _REUSED_AFTER_S = 7 * 86400
 """A number that comes again so long after its job ended belongs to another job."""

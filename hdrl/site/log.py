@@ -179,7 +179,7 @@ def log_of(
 
 
 def _numbers(jobs: JoinedJobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
-    """Return a number for each job: that of the accounting where each has its own."""
+    """Return a number for each job: its number in the accounting data if no two share one."""
     own = np.where(jobs.records["number"] >= 0, jobs.records["number"], jobs.records["job"])
     ascending = np.sort(own)
     if not is_secret and np.all(ascending[1:] > ascending[:-1]) and np.all((own >= 0) & (own < 2**53)):

@@ -78,7 +78,7 @@ def _first_components(records: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _group_number(number: str) -> str:
-    """Return the number of an array or a het job in the columns: that of its first job."""
+    """Return the number of an array or a het job in the columns: the number of its first job."""
     return str(int(number) % 2**31)
 
 

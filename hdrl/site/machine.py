@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.base.errors import SimulationError, WorkloadError, quoted, readable
 from hdrl.base.files import read_json
 from hdrl.batch import Platform, build_platform
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
@@ -62,7 +62,7 @@ def completed(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     records = jobs.records
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak == 0:
-        raise WorkloadError("the dump holds no job that ran, so no machine can be seen in it")
+        raise WorkloadError("the dump holds no job that ran, which would show the machine; name slurm.conf by --conf")
     said = None if dump.takes_whole_nodes else _header_size(dump)
     named = _named_nodes(dump, jobs)
     if named and sum(named.values()) >= peak:
@@ -107,10 +107,7 @@ def _named_nodes(dump: Dump, jobs: JoinedJobs) -> dict[str, int]:
     for number, cores in pairs:
         if number < 0:
             continue
-        try:
-            names = node_names(texts[number])
-        except ValueError:
-            continue
+        names = _nodes_in(texts[number])
         for name in names:
             found[name] = max(found[name], -(-cores // len(names)))
         if len(found) > MAX_NODES:
@@ -136,6 +133,65 @@ def partitions_of(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     used = np.unique(jobs.records["partition"])
     found = {texts[number]: Partition() for number in used.tolist() if number >= 0}
     return replace(conf, partitions=found)
+
+
+def unknown_names(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> list[str]:
+    """Return a sentence each on jobs whose partition, and on jobs with a node, that the site's description lacks.
+
+    Raises
+    ------
+    WorkloadError
+        If the description has the partition or a node of no job: it is another site's.
+    """
+    known_nodes = frozenset(name for one in conf.nodes for name in node_names(one.names))
+    kinds = (
+        ("partition", "name a partition", frozenset(conf.partitions), lambda text: text.split(",")),
+        ("node_list", "ran on nodes", known_nodes, _nodes_in),
+    )
+    sentences, strangers = [], []
+    names_one, is_known = np.zeros(jobs.n_jobs, dtype=bool), np.zeros(jobs.n_jobs, dtype=bool)
+    for column, verb, known, names_in in kinds:
+        if not known:
+            continue
+        # The last entry is for jobs that name none, whose number is -1. Lists are long and many, so only counts stay.
+        n_names, n_lacking, examples = [], [], []
+        for text in (*dump.names[column].texts(), ""):
+            names = names_in(text) if text else []
+            lacking = [name for name in names if name not in known]
+            n_names.append(len(names))
+            n_lacking.append(len(lacking))
+            examples.append(lacking[: _MOST_SHOWN + 1])
+        numbers = jobs.records[column]
+        named, lacked = np.array(n_names)[numbers], np.array(n_lacking)[numbers]
+        names_one |= named > 0
+        is_known |= named > lacked
+        n_jobs = int(np.count_nonzero(lacked))
+        if n_jobs:
+            used = np.unique(numbers[lacked > 0]).tolist()
+            some = list(dict.fromkeys(name for number in used for name in examples[number]))
+            shown = ", ".join(map(quoted, some[:_MOST_SHOWN])) + (", ..." if len(some) > _MOST_SHOWN else "")
+            sentences.append(
+                f"{n_jobs:,} of {jobs.n_jobs:,} jobs {verb} that the description of the site lacks: {shown}"
+            )
+            strangers.append(shown)
+    if np.any(names_one) and not np.any(is_known):
+        has = ", ".join([*conf.partitions, *(one.names for one in conf.nodes)][:_MOST_SHOWN])
+        raise WorkloadError(
+            f"--conf describes another site: its partitions and nodes are {readable(has)}, but the jobs name "
+            f"{' and '.join(strangers)}; pass the slurm.conf of the cluster in the dump"
+        )
+    return sentences
+
+
+_MOST_SHOWN = 5
+
+
+def _nodes_in(text: str) -> list[str]:
+    """Return the nodes in a list of an accounting row; none in what is no list, such as ``None assigned``."""
+    try:
+        return [] if " " in text else node_names(text)
+    except ValueError:
+        return []
 
 
 def ruled(platform: Platform, conf: SiteConf) -> tuple[Platform, str]:

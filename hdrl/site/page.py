@@ -30,7 +30,7 @@ def read_report(path: Path) -> dict[str, Any]:
     try:
         text_of(data)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
-        raise ReadError(path, "is not a report of an import, expected what 'hdrl site import' wrote") from None
+        raise ReadError(path, "is not a report of an import, expected a file that 'hdrl site import' wrote") from None
     found: dict[str, Any] = data
     return found
 

@@ -159,7 +159,7 @@ class Dump:
     form: str  # name of the format
     records: NDArray[np.void]  # array of `RECORD_DTYPE`, in the order of the file
     names: dict[str, Names]  # the texts behind the numbers of `NAME_COLUMNS`
-    n_rows: int  # rows of the file, without its header: those of ``records`` and all of ``skipped``
+    n_rows: int  # rows of the file, without its header: the rows in ``records`` and all in ``skipped``
     # rows that are no attempt to run a job, or that cannot be read, by reason
     skipped: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # notes for the reader of the import, a sentence each

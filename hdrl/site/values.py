@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError, nearest, quoted
+from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.settings.batch.site_rules.values import ABSENT
 
 FloatArray = NDArray[np.float64]
@@ -37,9 +37,7 @@ def find_zone(name: str | None) -> ZoneInfo | None:
         return None
     zones = available_timezones()
     if name not in zones:
-        close = nearest(name, zones)
-        meant = "expected one such as Europe/Madrid, or UTC" if close is None else f"did you mean {quoted(close)}?"
-        raise OptionsError(f"--zone: no time zone {quoted(name)}; {meant}")
+        raise OptionsError(f"--zone: {UnknownName('time zone', name, zones)}")
     return ZoneInfo(name)
 
 

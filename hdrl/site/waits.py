@@ -292,7 +292,7 @@ def _now(dump: Dump, path: Path) -> float:
     known = np.concatenate(dates)
     known = known[np.isfinite(known)]
     if len(known) == 0:
-        raise ReadError(path, "holds no date, expected when jobs were submitted and started")
+        raise ReadError(path, "holds no date, expected the dates at which jobs were submitted and started")
     return float(np.max(known))
 
 

@@ -102,7 +102,7 @@ def what_if(
     if len(pairs) * question.n_windows > MOST_SIMULATIONS:
         raise OptionsError(
             f"{len(pairs):,} pairs of machine and policy on {question.n_windows:,} windows are more than "
-            f"{MOST_SIMULATIONS:,} simulations; ask for fewer"
+            f"{MOST_SIMULATIONS:,} simulations; name fewer of them"
         )
     has_rules = question.site_rules and keeps_rules(folder / PLATFORM)
     platforms = {size: machine_of(one, size, has_rules=has_rules) for size, one in machines.items()}
@@ -175,7 +175,7 @@ def _windows(log: Workload, question: WhatIf) -> list[Workload]:
     if n_jobs > log.n_jobs:
         raise OptionsError(
             f"the log has {log.n_jobs:,} jobs, a window takes {n_jobs:,} with its {question.warm_up:,} before it; "
-            "ask for shorter ones (--windows, --warm-up)"
+            "choose shorter ones (--windows, --warm-up)"
         )
     most = (log.n_jobs - question.warm_up) // question.window
     n_windows = min(question.n_windows, most)
@@ -309,7 +309,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
         nearest = min(rows, key=lambda row: ends(row)[0])
         return (
             f"No machine has {target} under any of these policies. The nearest has {ends(nearest)[0] / 3600:.1f} h: "
-            f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Ask for larger machines "
+            f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Try larger machines "
             "(--nodes +50%,+100%) or another target (--target-wait)."
         )
     hedge = "" if sure else " on the mean, but not with its whole interval,"

@@ -113,7 +113,7 @@ def accounting_of(rules: SiteRules, site_requests: SiteJobs) -> Accounting:
         If Slurm would do something else than requested; the message names it.
     """
     for problem in _refused(rules, site_requests):
-        raise SimulationError(f"simulator 'slurm' takes no {problem}")
+        raise SimulationError(f"simulator 'slurm' does not support {problem}")
     parents = [
         (
             name,

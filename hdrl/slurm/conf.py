@@ -102,13 +102,17 @@ def scheduling_lines(path: Path) -> list[str]:
         if _VALUE.fullmatch(value) is None:
             raise ReadError(path, f"{key} is {quoted(value)}, expected one word", line=number)
         if key in _NEEDS_ACCOUNTING and value.strip("0"):
-            raise ReadError(path, f"{key} needs accounts in a slurmdbd, which is not started here; set it to 0", number)
+            raise ReadError(path, f"{key} needs accounts in a slurmdbd, which hdrl does not start; set it to 0", number)
         if key == "PreemptType" and value != "preempt/none":
-            raise ReadError(path, f"{key} is {quoted(value)}, but here is one partition and no QOS", number)
+            raise ReadError(
+                path, f"{key} is {quoted(value)}, but the simulated site has one partition and no QOS", number
+            )
         if key in PASSED_KEYS:
             found[key] = value
     if not found:
-        raise ReadError(path, f"says nothing about scheduling, expected lines such as {PASSED_KEYS[1]}=bf_interval=30")
+        raise ReadError(
+            path, f"sets no parameter of the scheduler, expected lines such as {PASSED_KEYS[1]}=bf_interval=30"
+        )
     return [f"{key}={value}" for key, value in found.items()]
 
 

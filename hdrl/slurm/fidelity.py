@@ -95,7 +95,7 @@ def fidelity_text(found: Fidelity) -> str:
     lines = [f"{len(found.runs)} recorded runs, {n_jobs:,} jobs; means over runs, against what Slurm did"]
     lines += [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
     if not found.floor:
-        lines.append("no run repeats another, so that the floor is unknown: give two runs of the same jobs")
+        lines.append("no run repeats another, so the floor is unknown: pass two runs of the same jobs")
     lines += [
         f"caution: {run.folder.name}: a job was submitted {run.late_s:,.0f} s late, so the host stood still"
         for run in found.runs

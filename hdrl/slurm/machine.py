@@ -92,14 +92,14 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
         if np.ptp(speed_of_core[cores]) > 0:
             raise PlatformError(
                 f"{platform.name}: node {node} has cores of different speeds, and Slurm does not say on which of "
-                "them a job runs; simulator 'slurm' takes nodes of equal cores"
+                "them a job runs; simulator 'slurm' supports only nodes of equal cores"
             )
     speeds = np.unique(speed_of_core)
     kinds = [int(np.searchsorted(speeds, speed_of_core[cores[0]])) for cores in cores_of_node]
     if len(cores_of_node) > max_nodes and counts_memory:
         raise PlatformError(
             f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons "
-            f"allows {max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
+            f"allows {max_nodes:,}; raise it, or ignore memory (--set workload.memory=none)"
         )
     shared = [() if rules is None else _of_node(rules, node) for node in range(len(kinds))]
     alike = sorted(set(zip(kinds, shared, strict=True)))
@@ -159,7 +159,7 @@ def _check_bandwidth(platform: Platform, workload: Workload) -> None:
     if np.any(most_gbps * n_cores > platform.bandwidth_gbps):
         raise PlatformError(
             "jobs can over-commit the memory bandwidth of processors, which slows nothing down where jobs only sleep; "
-            "simulator 'slurm' takes jobs without it: --set workload.bandwidth=none"
+            "simulator 'slurm' supports only jobs without it: --set workload.bandwidth=none"
         )
 
 

@@ -154,7 +154,8 @@ class RecordedRun:
         return other.start_s + (self.t0_s - other.t0_s)
 
 
-FILES = (JOBS, "jobcomp.txt", CONF, EVENTS, CYCLES, ACCOUNTS, QOS)
+_NEEDED = (JOBS, "jobcomp.txt", CONF)
+FILES = (*_NEEDED, EVENTS, CYCLES, ACCOUNTS, QOS)
 
 
 def keep_run(folder: Path, place: Path) -> None:
@@ -190,6 +191,7 @@ def read_run(folder: Path) -> RecordedRun:
         If it is none, or its jobs make no sense.
     """
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
+    _check_files(folder)
     path = _file(folder, "jobs.json")
     found = checked(_Run, read_json(path), path)
     events = _events(_file(folder, EVENTS), len(found.jobs))
@@ -214,6 +216,19 @@ def read_run(folder: Path) -> RecordedRun:
         policy=found.policy,
         late_s=found.late_s,
     )
+
+
+def _check_files(folder: Path) -> None:
+    """Check that a folder holds the files that every recorded run has."""
+    if not folder.is_dir():
+        raise ReadError(folder, "no such folder, expected a recorded run of a real Slurm")
+    lacking = [name for name in _NEEDED if not _file(folder, name).is_file()]
+    if lacking:
+        raise ReadError(
+            folder,
+            f"is not a recorded run of a real Slurm: it has no {', '.join(lacking)}; a run with --simulator slurm "
+            "writes these files into the folder slurm of its results",
+        )
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -43,7 +43,7 @@ class UnsupportedBySlurm(SimulationError):
     """A request or a rule that simulator `slurm` does not support."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"simulator 'slurm' takes no {what}; docs/slurm.md lists the rules of a site that it follows")
+        super().__init__(f"simulator 'slurm' does not support {what}; docs/slurm.md lists the rules that it does")
 
 
 @dataclass(frozen=True, slots=True)

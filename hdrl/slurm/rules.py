@@ -85,7 +85,7 @@ def check_nodes(rules: SiteRules, site_requests: SiteJobs, machine: SlurmMachine
     if has_limits or is_whole or np.any(jobs["nodes"] != UNLIMITED):
         raise SimulationError(
             f"simulator 'slurm' has {len(machine.nodes):,} nodes for {n_nodes:,} of the platform, so that numbers of "
-            f"nodes and whole nodes would mean something else; raise slurm.daemons to {n_nodes:,}"
+            f"nodes and whole nodes would have another meaning; raise slurm.daemons to {n_nodes:,}"
         )
 
 

@@ -156,8 +156,8 @@ class SlurmSimulator:
             if mean_s > settings.max_overhead_s:
                 raise SimulationError(
                     f"launching and ending took {mean_s:.1f} simulated s a job on this host, more than "
-                    f"{settings.max_overhead_s:g} s (slurm.max_overhead_s): what would be measured is the host; take a "
-                    f"lower speed than {settings.speed:g} (slurm.speed), or fewer programs beside it"
+                    f"{settings.max_overhead_s:g} s (slurm.max_overhead_s): the result would reflect the host; "
+                    f"lower slurm.speed below {settings.speed:g}, or stop other programs"
                 )
             if self._folder is not None:
                 self._record(policy, cluster, outcome, mean_s)
@@ -204,7 +204,7 @@ class SlurmSimulator:
             raise SimulationError(
                 f"{len(jobs):,} jobs over {whole_s / 3600:,.1f} simulated hours at {settings.speed:g} times real time "
                 f"would take about {takes_s[-1] / 60:,.0f} min, more than {settings.max_minutes:g} (slurm.max_minutes);"
-                f" the first {n_most:,} jobs (nb_jobs) would not"
+                f" take the first {n_most:,} jobs (nb_jobs) or a higher limit"
             )
         _LOG.warning(
             "%s jobs over %.1f simulated hours at %g times real time: about %s; its ports are open to everyone on this "
@@ -406,8 +406,8 @@ def _firsts(groups: NDArray[np.int32], run_s: NDArray[np.float64]) -> list[int |
     parts = np.flatnonzero(first >= 0)
     if np.any(run_s[parts] != run_s[first[parts], :1]):
         raise SimulationError(
-            "simulator 'slurm' takes no het jobs whose components run for different times, or at different speeds: the "
-            "end of the first component ends them all"
+            "simulator 'slurm' does not support het jobs whose components run for different times, or at different "
+            "speeds: the end of the first component ends them all"
         )
     return [place if place >= 0 else None for place in first.tolist()]
 
@@ -426,8 +426,8 @@ def _kills(workload: Workload) -> bool:
         return False
     if not np.all(has_walltime & (jobs["walltime_s"] == jobs["requested_time_s"])):
         raise SimulationError(
-            "jobs are killed at other times than they ask for, but Slurm has one limit for both; simulator 'slurm' "
-            "takes workload.walltime null, or 'requested' with walltime_factor 1"
+            "jobs are killed at other times than they request, but Slurm has one limit for both; simulator 'slurm' "
+            "supports workload.walltime null, or 'requested' with walltime_factor 1"
         )
     return True
 

@@ -262,7 +262,7 @@ def test_wrong_settings_are_told_in_one_line() -> None:
         ({"value_range": [1.0]}, "dqn: value_range"),
         ({"value_range": [0.0, math.inf]}, "dqn: value_range[1] is"),
         ({"is_noisy": "yes"}, "dqn: is_noisy is 'yes', expected true or false"),
-        ({"alpha": 0.5}, "dqn: alpha is given, but is_prioritised is false, so that it would be ignored; leave alpha"),
+        ({"alpha": 0.5}, "dqn: alpha is given, but is_prioritised is false, so it would be ignored; leave alpha"),
         ({"value_range": [0.0, 4.0]}, "dqn: value_range is given, but n_atoms is 1, so"),
         ({"noise": 0.2, "is_noisy": False}, "dqn: noise is given, but is_noisy is false"),
     ]

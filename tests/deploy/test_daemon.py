@@ -204,7 +204,7 @@ def test_the_way_back(slurm: FakeSlurm, tmp_path: Path):
     assert told(slurm) == {1: {"SiteFactor": "0", "StartTime": "now"}, 2: {"SiteFactor": "0"}}
     done = call("deploy", "run", folder, "--act", "--once")
     assert done.exit_code == 2
-    assert "undone: is there, so nothing is written to Slurm" in done.stderr
+    assert "undone: exists, so the daemon writes nothing to Slurm" in done.stderr
     assert told(slurm) == {}
     assert call("deploy", "run", folder, "--once").exit_code == 0
 
@@ -297,7 +297,7 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
     with pytest.raises(Enough):
         run(folder, acts=True, print_line=said.append, clock=lambda: NOW_S, sleep=sleep)
     assert pauses == [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0, 600.0, 10.0]
-    assert said[1] == "squeue: ended with 1: no message; Slurm goes on with what it has"
+    assert said[1] == "squeue: ended with code 1: no message; Slurm keeps the present order"
     assert sum("error" in line for line in log_of(folder)) == 8
 
 
@@ -310,7 +310,7 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
             "PriorityType = priority/multifactor\nPriorityWeightTRES = CPU=60000000,Mem=50000000\n",
             "sum to 110,000,000,",
         ),
-        ("code", "3", "squeue: ended with 3"),
+        ("code", "3", "squeue: ended with code 3"),
         ("sinfo", "slurm_load_partitions: Unable to contact slurm controller\n", "sinfo: no cores in"),
         ("said", "slurm_update error: Access/permission denied\n", "scontrol: slurm_update error: Access"),
         ("said", "Access/permission denied for job 1\n", "scontrol: Access/permission denied for job 1"),

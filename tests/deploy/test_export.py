@@ -58,9 +58,10 @@ def test_an_administrator_finds_all_that_is_needed(sites: Path, tmp_path: Path):
     assert 0 < slowdown.low <= slowdown.value <= slowdown.high < 1
     assert (deployment.cores, deployment.cores_per_node) == (1024, 16)
     assert deployment.limits_s == {"": 7 * 86400.0, "main": 7 * 86400.0, "short": 3600.0}
-    assert "daemon looks every 20 s" in page
+    assert "daemon runs every 20 s" in page
     assert "sum to at most 1,000" in page
-    assert "putting off its\n  start by 60 s at a time" in page
+    assert "by delaying its start by\n  60 s at a time" in page
+    assert "hdrl report promised -o promised.html" in page
     assert "{" not in page
     assert set(deployment.promise.blocks) == {"queue", "predictions", "results"}
     assert all(values == sorted(values) for values in deployment.promise.blocks.values())
@@ -81,7 +82,9 @@ def test_a_short_log_promises_nothing(sites: Path, tmp_path: Path):
     assert done.exit_code == 0, done.output
     assert "a comparison takes 6,827 at least, so nothing is promised" in done.stdout
     assert '"/srv/hdrl/groups.tsv"' in (tmp_path / "d" / "job_submit.lua").read_text()
-    assert "too few jobs, not watched" in (tmp_path / "d" / "README.md").read_text()
+    page = (tmp_path / "d" / "README.md").read_text()
+    assert "too few jobs, not watched" in page
+    assert "hdrl report" not in page  # there is no comparison to show
 
 
 def test_what_stands_for_the_scheduler_of_the_site(sites: Path, tmp_path: Path):
@@ -113,7 +116,7 @@ def test_an_index_needs_no_model_file_later(sites: Path, tmp_path: Path):
     promise = deployment.promise.model_copy(update={"ratios": [ratio]})
     page = guide_text(deployment.model_copy(update={"promise": promise}), policy, 0.0, tmp_path, 100)
     assert "| mean wait | 0.5 | 0.4 to 0.6 |" in page
-    assert "daemon looks" not in page  # the log is too short for a table of the daemon
+    assert "daemon runs every" not in page  # the log is too short for a table of the daemon
 
 
 def test_a_model_that_evolved_is_an_index(sites: Path, tmp_path: Path):

@@ -390,15 +390,21 @@ def test_what_was_not_imported_is_told_how(tmp_path: Path, options: Path) -> Non
     with zipfile.ZipFile(tmp_path / "sb3.pt", "w") as archive:
         archive.writestr("policy.pth", b"")
     for name, says in (
-        ("cleanrl.pt", "is not a model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
-        ("sb3.pt", "is not a model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
-        ("whole.pt", r"it holds more than tensors; of a network, save its state_dict\(\)\)$"),
+        (
+            "cleanrl.pt",
+            "is not a model file of hdrl; hdrl model import reads files of Stable-Baselines3, RLlib and CleanRL",
+        ),
+        (
+            "sb3.pt",
+            "is not a model file of hdrl; hdrl model import reads files of Stable-Baselines3, RLlib and CleanRL",
+        ),
+        ("whole.pt", r"it holds more than tensors; save the network's state_dict\(\)\)$"),
     ):
         with pytest.raises(ReadError, match=says):
             load_checkpoint(tmp_path / name)
     whole = run(tmp_path / "whole.pt", options, "-o", tmp_path / "m.pt")
     assert (whole.exit_code, len(whole.stderr.splitlines())) == (2, 1)
-    assert "save its state_dict()" in whole.stderr
+    assert "save the network's state_dict()" in whole.stderr
     words = ["compare", "mine=sb3.zip", "-p", "homogeneous:64", "-w", "lublin_gaia_1000"]
     compared = CliRunner().invoke(cli, words, prog_name="hdrl")
     says = "sb3.zip: expected a model file; hdrl model import makes one of what that library saved"

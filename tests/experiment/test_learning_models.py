@@ -136,9 +136,9 @@ def changed_header(path: Path, *keys: str, value: Any) -> Path:
         (("environment", "arguments", "actions"), [1, 2], "arguments: actions is a list, expected a list of texts"),
         (("environment", "arguments", "platform"), "gaia", "expected no platform: what is simulated says that"),
         (("environment", "arguments", "objective"), [1], "its environment: "),
-        (("observation_space", "shape"), [10**12], "no description of a space"),
-        (("observation_space", "low"), 5.0, "no description of a space"),
-        (("action_space",), {}, "no description of a space"),
+        (("observation_space", "shape"), [10**12], "the description of a space is wrong"),
+        (("observation_space", "low"), 5.0, "the description of a space is wrong"),
+        (("action_space",), {}, "the description of a space is wrong"),
     ],
 )
 def test_the_header_of_a_model_file_is_checked(tmp_path: Path, keys: tuple[str, ...], value: Any, text: str):

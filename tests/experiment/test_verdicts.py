@@ -264,7 +264,7 @@ def test_the_winner_under_other_conditions(tmp_path: Path):
     result = run_robust(
         asked, {"generated_estimates": ["exact", "tsafrir"], "seed": [1]}, out=tmp_path / "out", n_workers=1
     )
-    assert [one.name for one in result.conditions] == ["as asked", "generated_estimates=exact", "seed=1"]
+    assert [one.name for one in result.conditions] == ["as given", "generated_estimates=exact", "seed=1"]
     assert result.conditions[0].tau == 1.0
     assert all(-1 <= one.tau <= 1 for one in result.conditions)
     stored = json.loads((tmp_path / "out" / "robust.json").read_text())

@@ -143,7 +143,7 @@ def test_many_rows_are_cut(folder: Path):
         ("fcfs -p homogeneous:16 -w log.swf --set sed=1", "compare: the file has no key 'sed'; did you mean 'seed'?"),
         (
             "fcfs -p homogeneous:16 -w log.swf --set seed=1 --set seed.x=2",
-            "--set seed.x=2: seed has been set as a whole",
+            "--set seed.x=2: another --set replaces the whole of seed; keep one of them",
         ),
         ("fcfs -p homogeneous:16 --windows 9:2 --loads 0.7,0.9,0.7", "compare: loads holds 0.7 more than once"),
         ("fcfs -p homogeneous:16 -w log.swf --on mars", "no location 'mars' for workers, expected local, ray or"),
@@ -151,7 +151,7 @@ def test_many_rows_are_cut(folder: Path):
         ("nobody.py -p homogeneous:16 -w log.swf", "nobody.py: No such file or directory"),
         ("nobody.json", "nobody.json: no such file"),
         ("nobody.json fcfs", "nobody.json is a sweep file, which stands alone"),
-        ("--resume", "--resume takes --out DIR, but nothing that says what to compare"),
+        ("--resume", "--resume takes --out DIR and no candidates or other options"),
         ("--resume --out out", "out/sweep.json: no such file"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
     assert process.returncode == 128 + number, stderr
     assert stdout == ""
     assert stderr.splitlines() == [
-        "finished simulations are kept: hdrl compare --resume --out out --trust",
+        "hdrl keeps finished simulations; to continue: hdrl compare --resume --out out --trust",
         f"hdrl: error: {word}",
     ]
     n_kept = len(points.read_text().splitlines()) - 1

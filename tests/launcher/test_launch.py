@@ -72,7 +72,7 @@ def test_the_agent_on_the_command_line_counts(small_world: Path, stand_in, agent
 def test_a_test_says_that_no_model_is_written(small_world: Path, tmp_path: Path):
     model = tmp_path / "new.pt"
     result = run("ppo", small_world, "--set", "agent.run=test", "-om", model, "--out", tmp_path / "out")
-    assert f"nothing is learned, and nothing is written to {model}" in result.stderr
+    assert f"hdrl trains no model and writes none to {model}" in result.stderr
     assert not model.exists()
 
 

@@ -86,7 +86,7 @@ def test_sites(tmp_path: Path, site: str, partition: str, cpus: str):
     assert directives(short)["qos"] == "short"
     again = slurm("--site", site, "--account", "e123", "-o", out, "--", "hdrl", "cache")
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "exists already" in again.output
 
 
 @pytest.mark.parametrize(

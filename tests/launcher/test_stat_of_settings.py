@@ -50,7 +50,10 @@ def test_every_setting_describes_its_loads(setting: str, machine: str, load: str
         (["x", "--setting", "gpu"], "--setting gpu needs --platform"),
         (["x", "req_time", "p95", "--setting", "gpu", "-p", "sia"], "takes neither FIELD nor --jobs"),
         (["x.csv", "--setting", "gpu"], "--setting gpu needs --platform: its offered load"),
-        (["x.csv"], "expected a name that ends in one of .swf, .swf.gz, .json, .json.gz; with --setting gpu"),
+        (
+            ["x.csv"],
+            ".json, .json.gz; if it is a load of another setting, name that by --setting",
+        ),
         (["lublin_gaia_1000", "--set", "a=1"], "--set has no effect on batch jobs here"),
     ],
 )

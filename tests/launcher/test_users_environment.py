@@ -43,7 +43,7 @@ def test_no_numba_threads_is_one_line(tmp_path: Path):
     done = run("-m", "hdrl", "list", folder=tmp_path, NUMBA_NUM_THREADS="0")
     assert (done.returncode, done.stderr) == (
         2,
-        "hdrl: error: the environment says NUMBA_NUM_THREADS=0, expected 1 or more\n",
+        "hdrl: error: the environment variable NUMBA_NUM_THREADS is 0, expected 1 or more\n",
     )
 
 

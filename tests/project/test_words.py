@@ -125,6 +125,33 @@ def test_remarks_are_docstrings_and_whole_comments():
     ]
 
 
+KERNELS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "hdrl").rglob("kernel") if path.is_dir())
+
+LEAST_COMMENTED = 0.03
+"""Share of the lines of a kernel: compiled code shows what it does, and why only in comments."""
+
+
+def n_commented(text: str) -> int:
+    """Return the number of comments that speak to a reader, a line each."""
+    return sum(
+        token.type == tokenize.COMMENT and not re.match(r"#[ !-]*(noqa|type:|pragma|-{3,}|$)", token.string)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+    )
+
+
+@pytest.mark.parametrize("folder", KERNELS)
+def test_kernels_say_why(folder: str):
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py")]
+    n_lines = sum(bool(line.strip()) for text in texts for line in text.splitlines())
+    n_comments = sum(map(n_commented, texts))
+    assert n_comments >= LEAST_COMMENTED * n_lines, f"{n_comments} comments in {n_lines} lines"
+
+
+def test_comments_are_counted():
+    assert len(KERNELS) >= 4
+    assert n_commented("x = 1  # noqa: E501\n# ---- part\n#\n# The first row\n# is empty.\ny = '# none'  # s\n") == 3
+
+
 def clauses_in(folder: str) -> dict[str, int]:
     """Return the number of docstrings that open with a clause, by file of a folder; files without are left out."""
     files = sorted((ROOT / folder).rglob("*.py"))

@@ -99,7 +99,7 @@ def test_the_command_writes_a_page(site: Path, tmp_path: Path):
         ("--windows 1000:10", "the log has 40 jobs, a window takes 1,200"),
         ("--windows 1:9999999", "more than 100,000 simulations"),
         ("--windows 10:2 --warm-up 2 --policies fsfs+easy", "did you mean 'fcfs"),
-        ("--policies ,", "--policies names none"),
+        ("--policies ,", "--policies names no policy, expected for instance slurm"),
     ],
 )
 def test_mistakes_are_one_line(site: Path, tmp_path: Path, words: str, message: str):

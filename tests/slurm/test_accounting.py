@@ -116,7 +116,7 @@ def test_what_slurm_would_not_follow(
     job: tuple[int, int, int],
     problem: str,
 ) -> None:
-    with pytest.raises(SimulationError, match=f"simulator 'slurm' takes no .*{problem}"):
+    with pytest.raises(SimulationError, match=f"simulator 'slurm' does not support .*{problem}"):
         accounting_of(rules(accounts, qos, **scheduler), asked(job))
 
 

@@ -130,7 +130,7 @@ def test_only_lines_about_scheduling_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("NodeName=a CPUs=3\n", r"slurm\.conf: says nothing about scheduling"),
+        ("NodeName=a CPUs=3\n", r"slurm\.conf: sets no parameter of the scheduler"),
         ("KillWait=3\nPriorityWeightFairshare=10\n", r"slurm\.conf:2: PriorityWeightFairshare needs accounts"),
         ("PreemptType=preempt/qos\n", r"slurm\.conf:1: PreemptType is 'preempt/qos'"),
         ("SchedulerParameters=a b\n", r"slurm\.conf:1: SchedulerParameters is 'a b', expected one word"),

@@ -139,7 +139,7 @@ def test_a_slurm_that_misbehaves(
         ("fcfs", "policy 'fcfs': is the order of Slurm without weights"),
         ("f1", "policy 'f1': weighs the date at which a log began"),
         ("sjf+easy@geo/all", "Slurm reserves by requested times"),
-        (lambda view: [], "'slurm', and named policies that order jobs, found one in Python"),
+        (lambda view: [], "'slurm' and named policies that order jobs, not one in Python"),
     ],
 )
 def test_policies_that_no_slurm_follows(policy: Any, problem: str) -> None:
@@ -159,7 +159,7 @@ def test_runs_that_take_too_long() -> None:
         )
     assert str(caught.value) == (
         "20 jobs over 19.0 simulated hours at 40 times real time would take about 29 min, more than 10 "
-        "(slurm.max_minutes); the first 7 jobs (nb_jobs) would not"
+        "(slurm.max_minutes); take the first 7 jobs (nb_jobs) or a higher limit"
     )
 
 

@@ -89,7 +89,22 @@ def test_the_command(tmp_path: Path) -> None:
     assert "2 recorded runs, 6 jobs" in said.output
     assert "Slurm itself (the floor)" in said.output
     alone = CliRunner().invoke(cli, ["fidelity", folders[0], "--policies", "fcfs"])
-    assert "the floor is unknown: give two runs of the same jobs" in alone.output
+    assert "the floor is unknown: pass two runs of the same jobs" in alone.output
+
+
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    half = record(tmp_path / "half", 0, 600, 1200)
+    (half / "jobcomp.txt").unlink()
+    for name, problem in (
+        ("none", "none: no such folder, expected a recorded run of a real Slurm"),
+        ("empty", "empty: is not a recorded run of a real Slurm: it has no jobs.json, jobcomp.txt, slurm.conf; a run"),
+        ("half", "half: is not a recorded run of a real Slurm: it has no jobcomp.txt; a run with --simulator slurm"),
+    ):
+        said = CliRunner().invoke(cli, ["fidelity", str(tmp_path / name)], prog_name="hdrl")
+        assert said.exit_code == 2
+        (line,) = said.stderr.splitlines()
+        assert problem in line
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ def test_limits_of_nodes_and_whole_nodes() -> None:
     ],
 )
 def test_rules_that_are_refused(changes: dict[str, object], what: str) -> None:
-    with pytest.raises(UnsupportedBySlurm, match=f"simulator 'slurm' takes no {what}; docs/slurm.md lists the rules"):
+    with pytest.raises(
+        UnsupportedBySlurm, match=f"simulator 'slurm' does not support {what}; docs/slurm.md lists the rules"
+    ):
         check_rules(rules(**changes), None)
 
 
@@ -144,13 +146,15 @@ def test_requests_of_jobs_that_are_refused() -> None:
     jobs = undemanding_jobs(2)
     check_rules(rules(), SiteJobs(jobs=jobs))
     jobs["gpus"][1] = 1
-    with pytest.raises(UnsupportedBySlurm, match="takes no jobs that ask for gpus"):
+    with pytest.raises(UnsupportedBySlurm, match="does not support jobs that ask for gpus"):
         check_rules(rules(), SiteJobs(jobs=jobs))
     jobs["gpus"], jobs["het_group"], jobs["begin_s"] = 0, 1, 60.0
-    with pytest.raises(UnsupportedBySlurm, match="takes no het jobs with dates, holds, cancellations or dependencies"):
+    with pytest.raises(
+        UnsupportedBySlurm, match="does not support het jobs with dates, holds, cancellations or dependencies"
+    ):
         check_rules(rules(), SiteJobs(jobs=jobs))
     jobs["begin_s"] = -np.inf
-    with pytest.raises(UnsupportedBySlurm, match="takes no het jobs with"):
+    with pytest.raises(UnsupportedBySlurm, match="does not support het jobs with"):
         check_rules(rules(), SiteJobs(jobs=jobs, dependencies=depends((1, 0, 2, 0.0))))
 
 
@@ -188,14 +192,14 @@ def test_tasks_of_an_array_are_asked_for_at_once() -> None:
     jobs["array"], jobs["array_limit"] = (4, -1, 4), (2, -1, 2)
     found = requests(jobs, submit_s=0.0)
     assert [(one.first, one.at_most) for one in found] == [(0, 2), (None, None), (0, 2)]
-    with pytest.raises(UnsupportedBySlurm, match="takes no arrays whose tasks ask for different things"):
+    with pytest.raises(UnsupportedBySlurm, match="does not support arrays whose tasks ask for different things"):
         requests(jobs)
     for name, value in (("nice", 5), ("cancelled_s", 9.0)):
         others = jobs.copy()
         others[name][2] = value
-        with pytest.raises(UnsupportedBySlurm, match="takes no arrays"):
+        with pytest.raises(UnsupportedBySlurm, match="does not support arrays"):
             requests(others, submit_s=0.0)
-    with pytest.raises(UnsupportedBySlurm, match="takes no arrays"):
+    with pytest.raises(UnsupportedBySlurm, match="does not support arrays"):
         requests(jobs, (2, 1, 2, 0.0), submit_s=0.0)
 
 
@@ -208,7 +212,7 @@ def test_tasks_of_an_array_are_asked_for_at_once() -> None:
     ],
 )
 def test_dependencies_that_are_refused(dependencies: tuple[tuple[int, int, int, float], ...], what: str) -> None:
-    with pytest.raises(UnsupportedBySlurm, match=f"takes no {what}"):
+    with pytest.raises(UnsupportedBySlurm, match=f"does not support {what}"):
         requests(undemanding_jobs(3), *dependencies)
 
 

@@ -199,7 +199,7 @@ class Flow:
     rate
         Work per second, of the one unit that it has to do.
     demands, machines
-        Those of its work.
+        Demands and machines of its work.
     serial
         Its place in the order of creation of all actions, -1 before it begins and after its end.
     row

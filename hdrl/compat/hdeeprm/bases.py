@@ -221,7 +221,7 @@ class PolicyLearningAgent(LearningAgent):
             if isinstance(probabilities, Tensor):
                 probabilities = [round(float(value), 3) for value in probabilities.detach().flatten()[:6]]
             raise AgentError(
-                f"{locate_method(self, next(own, 'decide'))} gave {probabilities!r:.60}, expected probabilities:"
+                f"{locate_method(self, next(own, 'decide'))} returned {probabilities!r:.60}, expected probabilities:"
                 " numbers from 0 on that add up to 1, as softmax gives"
             ) from None
 

@@ -27,7 +27,7 @@ GROUPS = {"node": "nodes", "processor": "processors", "network": "networks"}
 """Types by IRMaSim's word and by HDeepRM's."""
 
 USUAL_LINK = {"type": "InfiniBand QDR", "latency": "0us"}
-"""That of IRMaSim's examples; messages are the only thing that it carries."""
+"""The network of IRMaSim's examples; messages are the only thing that it carries."""
 
 
 def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str, Any]:

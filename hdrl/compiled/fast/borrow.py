@@ -92,7 +92,7 @@ class _BorrowedAttributes(AttributeTemplate):  # type: ignore[misc]
     key = BorrowedType
 
     def generic_resolve(self, borrowed: BorrowedType, attribute: str) -> Any:
-        """Return the type of an attribute: that of the tuple's field."""
+        """Return the type of an attribute: the type of the tuple's field."""
         fields = borrowed.tuple_type.fields
         return _type_when_borrowed(borrowed.tuple_type.types[fields.index(attribute)]) if attribute in fields else None
 

@@ -24,7 +24,7 @@ Weights = Sequence[Mapping[int, Tensor]]
 """The weights of all servers, by place."""
 
 MakeEnvs = Callable[..., gym.vector.VectorEnv[Any, Any, Any]]
-"""Makes a number of environments; ``share=(i, n)``: those of the i-th of n who have some configurations each."""
+"""Makes a number of environments; ``share=(i, n)``: for worker i of n, which has some of the configurations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hdrl.experiment.run.inputs import make_sweep
 from hdrl.metrics.statistics import kendall_tau
 from hdrl.options.sweep import Sweep
 
-AS_REQUESTED = "as asked"
+AS_REQUESTED = "as given"
 RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 
 

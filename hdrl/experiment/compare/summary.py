@@ -336,7 +336,7 @@ WAITS = ("p99_wait_s", "max_wait_s")
 
 
 def tails_of(metric: str, known: Collection[str]) -> list[str]:
-    """Return the metrics of the tail beside a mean: those of waits where there are any, else of the same thing."""
+    """Return the metrics of the tail beside a mean: metrics of waits where there are any, else of the same quantity."""
     if not metric.startswith("mean_"):
         return []
     of = metric.removeprefix("mean_")

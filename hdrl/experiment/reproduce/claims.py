@@ -61,7 +61,7 @@ class Claim:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds of what it claims: that of its number, and a sign if it has one."""
+        """The kinds of its claims: the kind of its number, and a sign if it has one."""
         found: list[Kind] = [self.kind] if self.kind != "sign" else []
         if self.sign is not None:
             found.append("sign")
@@ -83,7 +83,7 @@ class Claim:
     def allowed(self) -> float:
         """Largest difference of a result from the claim.
 
-        That of a spread is half the 99 % prediction interval of the mean of `n` new trainings,
+        The tolerance of a spread is half the 99 % prediction interval of the mean of `n` new trainings,
         ``t(0.995, n - 1) * deviation * sqrt(2 / n)``: of 100 such numbers one is missed by chance where trainings
         differ.
         """

@@ -102,7 +102,7 @@ def load_agent(
     policy_pair
         Gives the policy pair of the options; only called if the file defines a classic agent.
     policies
-        Policies of the setting, which say what a function of the file is; by default those of batch jobs.
+        Policies of the setting, which say what a function of the file is; by default the policies of batch jobs.
     takes_first
         True if of several classes the alphabetically first counts, as in HDeepRM.
 

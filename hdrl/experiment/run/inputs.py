@@ -176,8 +176,8 @@ def read_sweep(
     setting
         The setting, instead of the one that the file names.
     trust
-        True if Python files may run that the file or a model names; ``None``: those of the file, unless it lies in a
-        folder of results.
+        True if Python files may run that the file or a model names; ``None``: files that the file names,
+        unless it lies in a folder of results.
     """
     path = Path(path)
     data, folder = read_json(path), path.parent

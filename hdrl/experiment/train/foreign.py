@@ -109,8 +109,8 @@ def import_model(
     out
         The file to write; its folder must exist.
     activation
-        Activation after each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: that of the file, or
-        else the library's default.
+        Activation after each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: the file's, or else
+        the library's default.
     statistics
         Normalization of the observations in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
         shape of observations, and perhaps ``epsilon`` (1e-8) and ``clip_obs`` (10); ``None``: they were not.

@@ -298,7 +298,7 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: TrainingWor
 
 
 def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
-    """Return the settings that a test needs: those of the model, which decide about its networks."""
+    """Return the settings that a test needs: the settings of the model, which decide about its networks."""
     given = options.agent_options.input_model
     if given is None or choice.kind is AgentKind.HDEEPRM:
         return settings_of(options, choice)

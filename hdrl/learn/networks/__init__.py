@@ -82,8 +82,8 @@ def build_network(
             inspect.signature(builder).bind_partial(n_atoms=n_atoms)
         except TypeError:
             raise LearningError(
-                f"network {name!r} gives one number for each action, not {n_atoms} atoms: its function would have to"
-                " take n_atoms"
+                f"network {name!r} gives one number for each action, not {n_atoms} atoms: its function must accept "
+                "n_atoms"
             ) from None
     return builder(config, observation_shape, n_actions, generator, has_critic=has_critic, **more)
 

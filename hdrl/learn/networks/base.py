@@ -70,7 +70,7 @@ class ActorCritic(nn.Module, abc.ABC):
         """Return the weights that serve the critic alone."""
 
     def actor_parameters(self) -> list[nn.Parameter]:
-        """Return all other weights: those of the actor, and those that both share."""
+        """Return all other weights: the actor's, and the weights that both share."""
         own = {id(parameter) for parameter in self.critic_parameters()}
         return [parameter for parameter in self.parameters() if id(parameter) not in own]
 

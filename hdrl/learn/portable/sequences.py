@@ -44,7 +44,7 @@ def read_sequences(
     waves
         By what the share of time is multiplied before the sine is taken, shape ``(N_WAVES,)``.
     weights
-        Those of an LSTM that reads both ways and of one that encodes, as ``torch.nn.LSTM`` has them.
+        Weights of an LSTM that reads both ways and of one that encodes, as ``torch.nn.LSTM`` has them.
     """
     seen = np.ascontiguousarray(observations.detach().numpy())
     n = len(seen)

@@ -48,8 +48,8 @@ def look_levels(sizes: Sequence[int], level: float) -> list[float]:
 
 
 STAKES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Values of ``b``. That of the fastest growth is about the effect over the variance: small where differences vary much,
-large where their signs alone decide."""
+"""Values of ``b``. The value of the fastest growth is about the effect over the variance: small where differences vary
+much, large where their signs alone decide."""
 
 
 _LEAST_FACTOR = 1e-17

@@ -40,7 +40,7 @@ def write_report(
         Run folders, folders of experiments with several runs, and at most one folder of a comparison, which then
         gives the verdict.
     metric
-        The metric that the verdict is about; by default that of the comparison, or that of the setting of the runs.
+        The metric that the verdict is about; by default the comparison's, or that of the runs' setting.
     question
         The question that the report answers; made from the runs by default.
     """

@@ -62,7 +62,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
     Parameters
     ----------
     machine
-        The device; ``None``: that of the first table.
+        The device; ``None``: the device of the first table.
     load
         Jobs, table files, folders or names of shipped tables, or several of these; ``None``: all shipped tables.
     n_jobs
@@ -229,7 +229,7 @@ def _jobs(text: str | Path | None) -> Jobs:
 
 
 def device_of(machine: Device | str | None, load: Jobs) -> Device:
-    """Return the device that jobs run on: by default that of their first table."""
+    """Return the device that jobs run on: by default the device of their first table."""
     if machine is None:
         return read_device(load.tables[0].device)
     return read_device(machine, "machine") if isinstance(machine, str) else machine

@@ -19,7 +19,7 @@ from hdrl.options.problems import shown
 from hdrl.settings.adaptation.models import MODELS, DnnModel, find_model, layer_ids, model_of, model_of_blocks
 
 SEED_DEVICE = "gv100"
-"""The device of tables that name none: those of ChamiLamelas' advisor."""
+"""The device of tables that name none, such as the tables of ChamiLamelas' advisor."""
 
 LONGEST_S = 1e12
 """The longest budget of a table, in seconds."""

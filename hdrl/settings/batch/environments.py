@@ -236,8 +236,8 @@ class JobPickSpec(_OfMoreLogs):
         cautions = [
             (
                 "dates",
-                f"learned with {name} ({key}) of dates from the beginning of its log; here they count from that of "
-                f"each window, which is another order: {name}_relative is the same in both",
+                f"learned with {name} ({key}) of dates from the beginning of its log; here they count from the "
+                f"beginning of each window, which is another order: {name}_relative is the same in both",
             )
             for key in concerned
             if (name := str(arguments.get(key, defaults[key]))) in OF_DATES

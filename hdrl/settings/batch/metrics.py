@@ -1,4 +1,4 @@
-"""Metrics of batch jobs: those of every Trace, and those of energy and over-commitment."""
+"""Metrics of batch jobs: the metrics of every Trace, and metrics of energy and over-commitment."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 """Every metric that `compute_metrics` gives, by name, in the order in which it gives them."""
 
 ENERGY_METRICS = frozenset(_energy())
-"""Those of them that only runs with energy have."""
+"""Metrics that only runs with energy have."""
 
 
 def _overutilization_numbers(log: OverUtilization, end_s: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Figures of runs on GPU clusters: those of all tables, and the GPUs of each job over time."""
+"""Figures of runs on GPU clusters: the figures of all tables, and the GPUs of each job over time."""
 
 from __future__ import annotations
 

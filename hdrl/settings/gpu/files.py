@@ -18,7 +18,7 @@ JOB_COLUMNS = (
     *("job_id", "user_id", "arrival_time", "start_time", "finish_time", "runtime", "gpus", "gpu_milli"),
     *("priority", "jct", "wait_time", "allocation"),
 )
-"""Columns of the job log: those of HenryAJX/DRL_Scheduler, times in seconds, and the share of each GPU."""
+"""Columns of the job log: as in HenryAJX/DRL_Scheduler, times in seconds, and the share of each GPU."""
 
 
 VALUE_COLUMNS = ("job", "table", "draw", "actions", "granted", "value", "expected", "best", "best_whole")

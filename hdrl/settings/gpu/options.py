@@ -102,7 +102,7 @@ class AnyLoadOptions(Block):
         description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel and its traces need them.",
     )
     speeds: Literal["flops", "equal"] | None = Field(
-        default=None, description="Speeds of types of GPUs without throughputs; null: those of the trace's format."
+        default=None, description="Speeds of types of GPUs without throughputs; null: the speeds of the trace's format."
     )
     spread_speed: PositiveShare = Field(
         default=1.0, description="Speed of gangs on more nodes than they would need, without throughputs."

@@ -36,7 +36,7 @@ MOST_CARRIED = 0.1
 
 TOO_FEW = f"a block with fewer than {FEWEST_JOBS} jobs"
 NOT_OVER = "a block that is not settled yet"
-NO_RATIO = "a block whose number is 0"
+NO_RATIO = "a block whose metric is 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class AbChoices:
     form
         Format of the files, ``"auto"``: by their first lines.
     zone
-        Time zone of dates that say none; ``None``: that of the plan.
+        Time zone of dates that say none; ``None``: the zone of the plan.
     cluster
         Name of the cluster, where the accounting covers several.
     """

@@ -68,7 +68,7 @@ class AbPlan(Block):
     settle_s: Annotated[float, Field(ge=0)] = Field(
         description="So long after its end the numbers of a block are taken; what happens later does not change them."
     )
-    seed: Annotated[int, Field(ge=0)] = Field(description="Seed of the coins.")
+    seed: Annotated[int, Field(ge=0)] = Field(description="Seed of the random order.")
     blocks: Annotated[list[PlannedBlock], Field(min_length=2)] = Field(description="The blocks in their order.")
 
     @model_validator(mode="after")

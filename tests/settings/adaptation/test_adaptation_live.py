@@ -211,7 +211,7 @@ def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert (tmp_path / "cli.json").read_bytes() == (tmp_path / "table.json").read_bytes()
     again = CliRunner().invoke(cli, words)
-    assert (again.exit_code, "is there already, expected NEW.json" in again.output) == (2, True)
+    assert (again.exit_code, "exists already, expected NEW.json" in again.output) == (2, True)
     with pytest.raises(OptionsError, match="are not within the budget"):
         check_plan(TablePlan("feedforward1", "signals", 0.03, 0.028, 0.004))
 

@@ -310,7 +310,7 @@ def test_a_test_takes_the_model_of_its_own_training_and_a_comparison_the_folder(
     assert "none that the same options have trained is in runs/" in " ".join(untrained.split())
     trained = run("ppo", "o.json", "--seed", 42, "--quiet").output.strip()
     shown = run("ppo", "o.json", "--seed", 42, "--set", "agent.run=test", "--out", "tested").output
-    assert f"model: {trained}/model.pt, which the same options have trained" in " ".join(shown.split())
+    assert f"model: {trained}/model.pt, trained with the same options" in " ".join(shown.split())
     assert (tmp_path / "tested" / "jobs.csv").read_bytes() == (tmp_path / trained / "jobs.csv").read_bytes()
     assert run("ppo", "o.json", "--seed", 43, "--set", "agent.run=test", code=2)
     common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "-j", 1, "--quiet", "--out")

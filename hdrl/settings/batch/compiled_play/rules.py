@@ -103,7 +103,7 @@ def follow(play):
 
 @jit
 def _start(play, job, first):
-    """Start a job on the cores that were chosen for it last: those of the pool from ``first`` on."""
+    """Start a job on the cores that were chosen for it last: the cores of the pool from ``first`` on."""
     state, pool = play.kernel, play.pool
     start_job(state, job, find(state, job), first, state.scalars[0].n_pool - first)
     queue.take(pool, queue.position_of(pool, play.pick.position_of[job]))

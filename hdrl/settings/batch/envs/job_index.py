@@ -172,7 +172,7 @@ class JobIndexPlayer(IndexPlayer):
 
     - ``energy``: whether energy is accounted for; ``None``: if the platform says what its hosts draw.
     - ``simulator``: the arguments of `policies.simulate` with the simulator and its settings.
-    - ``**arguments``: those of `policies.indexed.IndexKind`; others concern trainings alone.
+    - ``**arguments``: fields of `policies.indexed.IndexKind`; others concern trainings alone.
     """
 
     def __init__(

@@ -348,7 +348,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         priorities
             Names of priorities such as ``"sjf"`` or ``"f4"``, or one of them.
         windows
-            The episodes; ``None``: those of the plan, if they are not drawn.
+            The episodes; ``None``: the episodes of the plan, if they are not drawn.
 
         Returns
         -------

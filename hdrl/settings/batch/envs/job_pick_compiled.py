@@ -21,7 +21,7 @@ def rule_of(options: JobPickOptions) -> PolicyRule:
 
 
 class CompiledPicks:
-    """Makes the decisions of one simulation in compiled code: those of an actor, or the actions of its caller.
+    """Makes the decisions of one simulation in compiled code: the decisions of an actor, or the actions of its caller.
 
     ``actor``: the network that decides; `NO_ACTOR`: `act` says what is done. ``core_key`` as in `kernel.codes`.
     """

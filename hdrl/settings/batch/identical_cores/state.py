@@ -224,7 +224,7 @@ def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: i
     """Set the jobs of an environment's next episode; it begins when `entries.SERVED` resets it.
 
     - ``first``, ``n_jobs``: place of the first job in the table, and how many there are.
-    - ``n_procs``: processors of its machine; ``None``: those of the settings.
+    - ``n_procs``: processors of its machine; ``None``: the processors of the settings.
     """
     scalars = batch.scalars[row, 0]
     scalars["first_job"] = first

@@ -1,4 +1,4 @@
-"""Observation of an agent that chooses policy pairs: that of HDeepRM, in its layout and order.
+"""Observation of an agent that chooses policy pairs: HDeepRM's, in its layout and order.
 
 A *watch* accompanies the state of one environment: what the observation, the reward and the flow of decisions need
 beyond the simulation itself. Nothing in it acts back on the simulation.

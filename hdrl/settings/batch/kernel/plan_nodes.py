@@ -322,7 +322,7 @@ def fits_on_nodes(state, row, cores, memory_mib):
 
 @jit
 def plan_chosen_nodes(state, job):
-    """Write the nodes that `choose_nodes` chose down as those of a job."""
+    """Write the nodes that `choose_nodes` chose down as the nodes of a job."""
     row = state.reservations[job]
     row.n_planned = 0
     for node in range(len(state.nodes)):
@@ -335,7 +335,7 @@ def plan_chosen_nodes(state, job):
 
 @jit
 def plan_cores_of(state, job, cores, first, n):
-    """Write the nodes of the cores ``cores[first:first + n]`` down as those of a job."""
+    """Write the nodes of the cores ``cores[first:first + n]`` down as the nodes of a job."""
     row = state.reservations[job]
     row.n_planned = 0
     for i in range(first, first + n):

@@ -139,7 +139,7 @@ def _take_from_best_group(state, core_key, job, n):
 
 @jit
 def _take_from_block(state, first, end, best, core_key, job, n):
-    """Take up to ``n`` cores from those of the groups ``first`` to ``end`` that have the best key.
+    """Take up to ``n`` of the cores of the groups ``first`` to ``end`` that have the best key.
 
     Returns how many cores are missing then.
     """
@@ -249,7 +249,7 @@ def choose_cores(state, job, core_key):
 
 @jit
 def put_back(state, job, first):
-    """Give back the cores that were chosen for a job last: those of the pool from ``first`` on."""
+    """Give back the cores that were chosen for a job last: the cores of the pool from ``first`` on."""
     s = state.scalars[0]
     for i in range(first, s.n_pool):
         unlock(state, state.pool[i], job)

@@ -95,7 +95,7 @@ class IndexKind:
     def policy(self, offsets: Sequence[float] | NDArray[np.float64], name: str = "index") -> PolicyPair:
         """Return the policy with some weights.
 
-        ``offsets``: by how much the weights differ from those of the policy by hand; as many as `n_weights`.
+        ``offsets``: differences of the weights from the weights of the policy by hand; as many as `n_weights`.
         """
         weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         core_key, backfilling = read_choices(self.backfilling, self.core_selection)

@@ -72,7 +72,7 @@ PriorityFunction: TypeAlias = Callable[[WaitingJob, float], float]
 """``priority(job, now_s)``; the lowest is served first."""
 
 PrioritiesFunction: TypeAlias = Callable[[NDArray[np.void], float], NDArray[np.float64]]
-"""``priorities(jobs, now_s)``: those of many jobs at once, given by their rows."""
+"""``priorities(jobs, now_s)``: the priorities of many jobs at once, given by their rows."""
 
 
 @dataclass(frozen=True)

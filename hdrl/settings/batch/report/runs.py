@@ -46,7 +46,7 @@ class Blocks:
 class RunData:
     """One run, a row per job."""
 
-    name: str  # name of the run: that of its folder unless another was given
+    name: str  # name of the run: the folder's, unless another was given
     n_cores: int  # cores of the platform, at least 1
     # texts: id, and name of a `simulation.trace.JobState`
     job_id: NDArray[np.object_]

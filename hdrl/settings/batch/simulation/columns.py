@@ -160,7 +160,7 @@ class TextTable:
     n_rows: int
 
     def parts(self) -> Iterator[str]:
-        """Yield the text, some rows at a time: that of a million jobs takes more memory than the arrays."""
+        """Yield the text, some rows at a time: the text of a million jobs takes more memory than the arrays."""
         yield ",".join(self.names) + "\n"
         for first in range(0, self.n_rows, _ROWS_AT_ONCE):
             part = slice(first, min(first + _ROWS_AT_ONCE, self.n_rows))

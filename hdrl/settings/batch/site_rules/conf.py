@@ -76,7 +76,7 @@ class Partition:
     is_default: bool = False  # True if jobs that name none go there
     min_nodes: int = 0  # fewest nodes of a job
     is_exclusive: bool = False  # True if jobs get whole nodes (``OverSubscribe=EXCLUSIVE``)
-    preempt_mode: str = ""  # ``PreemptMode``; empty: that of the site
+    preempt_mode: str = ""  # ``PreemptMode``; empty: the site's
     grace_s: float = 0.0  # ``GraceTime``: how long a job may run on when another takes its nodes
 
 
@@ -270,7 +270,8 @@ class _SlurmConf:
         path = self._path.parent / Path(text).name
         if not path.is_file():
             self._notes.append(
-                f"{self._path.name} includes {quoted(text)}, which was not read: put it beside, or give it by --conf"
+                f"{self._path.name} includes {quoted(text)}, which was not read: put it beside this file, or pass it "
+                "by --conf"
             )
         elif path not in self._included:
             self._included.add(path)

@@ -137,7 +137,7 @@ class PreemptMode(IntEnum):
 
 
 class HetjobPrio(IntEnum):
-    """Priority of a het job in the backfill cycle, computed from those of its components: bf_hetjob_prio."""
+    """Priority of a het job in the backfill cycle, computed from the priorities of its components: bf_hetjob_prio."""
 
     OFF = 0
     """Each component has its own."""

@@ -183,7 +183,7 @@ def _preemption(conf: SiteConf) -> Preemption:
 
 
 def _mode(conf: SiteConf, text: str, where: str) -> PreemptMode:
-    """Return the PreemptMode of a partition or a QOS, by default that of the site; GANG only says how jobs share time.
+    """Return the PreemptMode of a partition or a QOS, by default the site's; GANG only says how jobs share time.
 
     Without JobRequeue, jobs that should be requeued are cancelled.
     """

@@ -127,7 +127,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 def _past(groups: Ints, history: LogHistory | None, known: Ints | None, ended: NDArray[np.int64]) -> Past:
-    """Return the past of jobs of some groups; ``known``: those of all jobs of the log."""
+    """Return the past of jobs of some groups; ``known``: the groups of all jobs of the log."""
     own = np.empty_like(groups)
     of_ended = np.full((len(ended), len(LEVELS)), -1, dtype=np.int32)
     n_groups = 0

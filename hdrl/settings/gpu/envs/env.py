@@ -97,7 +97,7 @@ class ClusterChoices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRules:
-    """Those of `hdrl.settings.gpu.policies.rules.Rules` that concern agents, as JSON has them."""
+    """Fields of `hdrl.settings.gpu.policies.rules.Rules` that concern agents, as JSON has them."""
 
     restart_s: Sequence[float] = Rules().restart_s
     checkpoint_s: float = Rules().checkpoint_s

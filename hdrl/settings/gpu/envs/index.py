@@ -123,7 +123,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
             self._parts.append((low, high, length or high - low))
 
     def draw(self, draw: tuple[int, int]) -> list[GpuLoad]:
-        """Return the windows of an episode: those of loads in turn, each at all offered loads before the next one."""
+        """Return the windows of an episode: windows of loads in turn, each at all offered loads before the next one."""
         seed, number = draw
         random = stream(seed, f"windows of loads, {number}")
         found = []

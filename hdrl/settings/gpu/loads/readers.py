@@ -39,7 +39,7 @@ def read_trace(
     form
         A name of `FORMATS`; ``"auto"``: by its first line.
     speeds
-        Speeds of types; ``None``: those of the format.
+        Speeds of types; ``None``: the speeds of the format.
     gpus_per_machine
         GPUs that a machine of a trace without GPUs (Google's) stands for.
     scale_time

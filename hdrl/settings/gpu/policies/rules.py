@@ -19,7 +19,7 @@ from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.loads.load import GpuLoad
 
 NodeOrder: TypeAlias = Literal["file", "largest", "smallest", "shuffled"]
-"""In which order nodes are looked at: that of the file, by GPUs, or a random one by the seed."""
+"""Orders in which nodes are examined: as in the file, by GPUs, or random by the seed."""
 
 Tie: TypeAlias = Literal["first", "last", "random"]
 """Choice among equally good nodes, in the order of nodes."""

@@ -166,11 +166,11 @@ def test_a_deadlock_is_told_after_the_files_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (["-W", "flow.xml"], "-W/--workflow (workflows) is not simulated"),
-        (["--WS", "flow.xml", "3"], "--WS/--workflow-start (workflows) is not simulated"),
-        (["--enable-redis"], "--enable-redis is not simulated"),
+        (["-W", "flow.xml"], "hdrl-batsim does not simulate -W/--workflow (workflows)"),
+        (["--WS", "flow.xml", "3"], "hdrl-batsim does not simulate --WS/--workflow-start (workflows)"),
+        (["--enable-redis"], "hdrl-batsim does not simulate --enable-redis"),
         (["--no-sched"], "--no-sched"),
-        (["--sg-cfg", "host/model:ptask_L07"], "--sg-cfg (options of SimGrid) is not simulated"),
+        (["--sg-cfg", "host/model:ptask_L07"], "hdrl-batsim does not simulate --sg-cfg (options of SimGrid)"),
         (["-r", "a"], "expected HOST1,HOST2:ROLE"),
         (["-r", "a:storrage"], "did you mean 'storage'"),
         (["-r", "nobody:storage"], "no host 'nobody'"),

@@ -26,7 +26,7 @@ from hdrl.settings.batch.site_rules.kernel.main_scheduler import (
 from hdrl.settings.batch.site_rules.kernel.running import begin_pass, start_job
 
 _UNPICKED = -1e18
-"""The priority of entries that have not been picked: that of the k-th pick is -k."""
+"""The priority of entries that have not been picked; the k-th pick has -k."""
 
 
 @jit
