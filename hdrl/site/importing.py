@@ -129,7 +129,8 @@ def import_site(
 def _check_left(jobs: JoinedJobs, dump: Dump, path: Path) -> None:
     if jobs.n_jobs == 0:
         shown = ", ".join(f"{count:,} {reason}" for reason, count in (dump.skipped + jobs.left_out).items())
-        raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
+        unread = "".join(f"; {note}" for note in dump.notes if "unreadable" in note or "cannot be read" in note)
+        raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}{unread}")
 
 
 def _ignore_message(text: str) -> None:
