@@ -79,6 +79,12 @@ def imported(folder: Path, *, by_dependencies: bool = False, **changes: object) 
         ("sbatch -d afterok:1:2_3+4,singleton j.sh", {"dependencies": "afterok:1:2_3+4,singleton"}),
         ("sbatch --array=0-9%3 -H j.sh", {"throttle": "3", "hold": "1"}),
         ("sbatch --begin 16:00 j.sh", {"begin": "16:00"}),
+        # Slurm takes the first letters of a long option, if they are those of no other.
+        (
+            "sbatch --depend=afterok:1 --part a,b --exclus --nic j.sh",
+            {"dependencies": "afterok:1", "partitions": "a,b", "exclusive": "1", "nice": "100"},
+        ),
+        ("sbatch --exclude=n1 --nodelist=n2 --parsable --const gpu j.sh", {"features": "gpu"}),
         ("", {}),
     ],
 )
