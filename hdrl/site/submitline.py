@@ -49,7 +49,6 @@ _BEGIN = re.compile(
 """The command and its options with their values, up to the script."""
 
 
-
 def _beginnings(word: str, least: int) -> str:
     """Return a regular expression for the first letters of a word, at least some of them."""
     return word[:least] + "".join(f"(?:{letter}" for letter in word[least:]) + ")?" * (len(word) - least)

@@ -378,8 +378,8 @@ class _Table:
         ]
         if self._n_cut:
             notes.append(
-                f"the lists of waiting tasks of {self._n_cut:,} arrays are cut off by '...', and the tasks behind it are "
-                "not counted: export with SLURM_BITSTR_LEN=0"
+                f"the lists of waiting tasks of {self._n_cut:,} arrays are cut off by '...', so that tasks are missing: "
+                "export with SLURM_BITSTR_LEN=0"
             )
         notes += [f"SubmitLine: {n:,} {what}, left out" for what, n in self._not_understood.items()]
         for key, parsed in self._parsed.items():
