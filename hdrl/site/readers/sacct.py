@@ -308,9 +308,12 @@ class _Table:
                 "AllocNodes": _amount,
                 "NNodes": _amount,
                 "AllocTRES": lambda text: resource(text, "node"),
-                "ReqNodes": _amount,
             },
         )
+        # Jobs that wait have 0 nodes.
+        if not np.all(nodes > 0):
+            wanted = self._first(columns, {"ReqNodes": _amount, "ReqTRES": lambda text: resource(text, "node")})
+            nodes = np.where(nodes > 0, nodes, wanted)
         records["nodes"] = integers(nodes)
         gpus = self._first(
             columns,
@@ -378,7 +381,7 @@ class _Table:
         ]
         if self._n_cut:
             notes.append(
-                f"the lists of waiting tasks of {self._n_cut:,} arrays are cut off by '...', so that tasks are missing: "
+                f"the lists of waiting tasks of {self._n_cut:,} arrays are cut off by '...', so tasks are missing: "
                 "export with SLURM_BITSTR_LEN=0"
             )
         notes += [f"SubmitLine: {n:,} {what}, left out" for what, n in self._not_understood.items()]
