@@ -188,21 +188,23 @@ def _numbers(jobs: JoinedJobs, *, is_secret: bool) -> tuple[FloatArray, list[str
     return numbers, ["jobs are numbered from 1 in the order of eligibility"]
 
 
-def limits_of(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> FloatArray:
-    """Return the time limits of jobs, where they have none that of their partition; infinite: none, NaN: unknown."""
-    limits = np.array(records["limit_s"])
-    is_said = not np.all(np.isnan(limits))
+def longest_times(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> FloatArray:
+    """Return the longest time of jobs in the partitions of each job in seconds; infinite: no limit, NaN: unknown."""
     texts = dump.names["partition"].texts()
     # No name, and with it the number -1, has no limit of its own.
     most = np.full(len(texts) + 1, np.nan)
     for number, text in enumerate(texts):
         known = [conf.partitions[one] for one in text.split(",") if one in conf.partitions]
-        times = [one.max_time_s for one in known if one.max_time_s is not None]
-        if known and len(times) == len(known):
-            most[number] = max(times)
-        elif known and is_said:
-            most[number] = np.inf
-    of_partition = most[records["partition"]]
+        most[number] = max((np.inf if one.max_time_s is None else one.max_time_s for one in known), default=np.nan)
+    return most[records["partition"]]
+
+
+def limits_of(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> FloatArray:
+    """Return the time limits of jobs, where they have none that of their partition; infinite: none, NaN: unknown."""
+    limits = np.array(records["limit_s"])
+    of_partition = longest_times(records, dump, conf)
+    if np.all(np.isnan(limits)):  # the accounting has none: no limit stands for the request of a job
+        of_partition[np.isinf(of_partition)] = np.nan
     return np.where(np.isfinite(limits), limits, np.where(np.isnan(of_partition), limits, of_partition))
 
 

@@ -42,7 +42,7 @@ from hdrl.settings.batch.waits import (
 from hdrl.settings.batch.workload.swf_jobs import with_whole_het_jobs
 from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, REPORT, WAITS, conf_of
 from hdrl.site.joining import JoinedJobs, every_job, join_components
-from hdrl.site.log import FIELDS, UNLIMITED_S, limits_of
+from hdrl.site.log import FIELDS, UNLIMITED_S, limits_of, longest_times
 from hdrl.site.log_requests import requests_of_log
 from hdrl.site.machine import keeps_rules, machine_of, n_cores
 from hdrl.site.readers import Choices, read_dump
@@ -58,6 +58,7 @@ NOT_ELIGIBLE = "not eligible: held, or waits for another job"
 TOO_WIDE = "more cores than the machine has"
 NOT_IN_PARTITION = "more cores, nodes, memory or GPUs than their partition has"
 UNKNOWN_PARTITIONS = "jobs are in partitions that the site lacks, and count for its default one"
+TOO_LONG = "longer than their partition allows"
 NO_CORES = "no number of cores"
 
 
@@ -318,6 +319,10 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
         NOT_ELIGIBLE: is_pending & np.fromiter((one in held for one in ids), bool, len(jobs)),
         NO_CORES: jobs["cores"] < 1,
         TOO_WIDE: jobs["cores"] > n_cores(conf),
+        TOO_LONG: has_rules
+        & is_pending
+        & np.isfinite(jobs["limit_s"])
+        & (jobs["limit_s"] > longest_times(jobs, dump, conf)),
     }
     left_out: Counter[str] = Counter()
     kept = np.ones(len(jobs), dtype=bool)
@@ -379,7 +384,7 @@ def _rows_of(
     rows["wait_s"] = np.where(is_running, jobs["start_s"] - first_s - rows["submit_s"], -1)
     rows["processors"] = rows["requested_processors"] = jobs["cores"]
     limit_s = limits_of(jobs, dump, conf)
-    rows["requested_s"] = np.where(limit_s > 0, limit_s, UNLIMITED_S)
+    rows["requested_s"] = np.minimum(np.where(limit_s > 0, limit_s, UNLIMITED_S), UNLIMITED_S)
     if conf.counts_memory:
         rows["requested_memory_kb"] = np.where(jobs["memory_kb"] > 0, jobs["memory_kb"], -1)
     # How long it will run is not known, and no prediction looks at it.
