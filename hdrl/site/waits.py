@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.base.errors import OptionsError, OutputError, ReadError, WorkloadError
-from hdrl.base.files import atomic_write_bytes, read_json
+from hdrl.base.files import atomic_write_bytes
 from hdrl.base.hashing import sha256_of, sha256_of_file
 from hdrl.batch import Platform, SwfLog, fits, read_swf, unknown_rows, workload_from_swf
 from hdrl.settings.batch.site_rules.conf import SiteConf
@@ -40,7 +40,7 @@ from hdrl.settings.batch.waits import (
     waits_of,
 )
 from hdrl.settings.batch.workload.swf_jobs import with_whole_het_jobs
-from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, REPORT, WAITS, conf_of
+from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, WAITS, conf_of, zone_of
 from hdrl.site.joining import JoinedJobs, every_job, join_components
 from hdrl.site.log import FIELDS, UNLIMITED_S, limits_of, longest_times
 from hdrl.site.log_requests import requests_of_log
@@ -135,7 +135,7 @@ def predict_waits(
     conf = conf_of(folder)
     has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)
     platform = machine_of(conf, conf.name or "site", has_rules=has_rules)
-    zone = _zone_of(folder) if choices.zone is None else choices.zone
+    zone = zone_of(folder) if choices.zone is None else choices.zone
     found = read_dump(dump, Choices(Clock(find_zone(zone))), choices.form)
     date_s = _now(found, dump)
     past = _past(folder, dump.name, date_s, platform, choices, progress)
@@ -336,13 +336,6 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
     if np.sum(n_tasks) > MOST_JOBS:
         raise WorkloadError(f"{int(np.sum(n_tasks)):,} jobs wait and run, expected at most {MOST_JOBS:,}")
     return np.repeat(jobs, n_tasks), left_out
-
-
-def _zone_of(folder: Path) -> str | None:
-    """Return the time zone of the import of a site, ``None`` if it is unknown."""
-    report = read_json(folder / REPORT) if (folder / REPORT).is_file() else None
-    zone = report.get("zone") if isinstance(report, dict) else None
-    return zone if isinstance(zone, str) else None
 
 
 def _requests_of(jobs: Rows, rows: Rows, dump: Dump, conf: SiteConf) -> tuple[Requests, list[str]]:

@@ -1,6 +1,7 @@
 """When waiting jobs start, on sites whose queues are solved by hand, and how often intervals hold what happened."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ def test_names_that_no_import_wrote(site: Path, text: str):
     assert (done.exit_code, "names.json: cannot be read" in done.stderr) == (2, True)
 
 
-def answer_of(site: Path, conf: dict[str, object], rows: str, *words: str, header: str = HEADER) -> dict[str, Any]:
+def answer_of(site: Path, conf: Mapping[str, object], rows: str, *words: str, header: str = HEADER) -> dict[str, Any]:
     """Return the answer for a queue under the rules of a site."""
     (site / "site.json").write_text(json.dumps({"name": "fours"} | conf))
     (site / "platform.json").write_text(json.dumps({"site_rules": "site.json"}))
