@@ -159,6 +159,24 @@ def test_an_import_writes_rules_and_columns(tmp_path: Path):
     assert "no simulation follows: nohold_on_prolog_fail" in notes
 
 
+def test_jobs_with_gpus_take_them_on_all_their_nodes(tmp_path: Path):
+    (tmp_path / "slurm.conf").write_text("NodeName=g[1-4] CPUs=64 Gres=gpu:a100:4\nPartitionName=gpu Nodes=ALL\n")
+    dates = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|5"
+    (tmp_path / "sacct.txt").write_text(
+        "JobID|Partition|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocNodes|AllocTRES|State\n"
+        f"1|gpu|{dates}|16|2|cpu=16,gres/gpu:a100=8,gres/gpu=8,node=2|COMPLETED\n"
+        f"2|gpu|{dates}|4|1|cpu=4,gres/gpu=2,node=1|COMPLETED\n"
+    )
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), n_replayed=0)
+    columns = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices).log.log.columns
+    assert columns is not None
+    # The 16 cores of the first job would fit on one node, which has 4 of its 8 GPUs.
+    assert [dict(cells) for _, cells in columns.rows] == [
+        {"job": "1", "gpus": "4", "nodes": "2"},
+        {"job": "2", "gpus": "2"},
+    ]
+
+
 def test_an_import_by_dependencies(tmp_path: Path):
     site = imported(tmp_path, by_dependencies=True)
     workload = read_workload(site / "jobs.swf", read_platform(site / "platform.json"), bandwidth="none")
