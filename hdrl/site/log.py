@@ -196,7 +196,7 @@ def longest_times(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> Floa
     for number, text in enumerate(texts):
         known = [conf.partitions[one] for one in text.split(",") if one in conf.partitions]
         most[number] = max((np.inf if one.max_time_s is None else one.max_time_s for one in known), default=np.nan)
-    return most[records["partition"]]
+    return np.asarray(most[records["partition"]], dtype=np.float64)
 
 
 def limits_of(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> FloatArray:
