@@ -205,6 +205,8 @@ class _RequestBuilder:
                     yield f"singleton:{earlier}"
                 continue
             kind, *others = part.split(":")
+            # The other failed at the site, as this one ran; no simulation makes it fail.
+            shown = "afterany" if kind == "afternotok" else kind
             for other in others:
                 name, plus, minutes = other.partition("+")
                 job, _, task = name.partition("_")
@@ -216,7 +218,7 @@ class _RequestBuilder:
                 ]
                 if not found:
                     self._left_out[NOT_THERE] += 1
-                yield from (f"{kind}:{one}{plus}{minutes}" for one in found if one != number)
+                yield from (f"{shown}:{one}{plus}{minutes}" for one in found if one != number)
 
     def _earlier_of_name(self, record: np.void) -> str | None:
         records = self._records

@@ -196,6 +196,17 @@ def test_an_import_by_dependencies(tmp_path: Path):
     assert "1 dependencies of the kind singleton without an earlier job" in notes
 
 
+def test_jobs_that_waited_for_a_failure_run_after_its_job(tmp_path: Path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    rows = row("1", 0, 0, 0, 60, "sbatch j.sh").replace("COMPLETED", "FAILED")
+    rows += row("2", 5, 60, 60, 120, "sbatch -d afternotok:1 j.sh")
+    (tmp_path / "sacct.txt").write_text(HEADER + rows)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), by_dependencies=True)
+    found = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
+    slurm = found.replays.replays[0]
+    assert (slurm.policy, slurm.n_never, slurm.whole.n_jobs) == ("slurm", 0, 2)
+
+
 def test_jobs_of_a_log_follow_those_of_fields_17_and_18(tmp_path: Path):
     lines = (
         "1 0 0 60 4 -1 -1 4 60 -1 1 1 1 1 -1 1 -1 -1\n",

@@ -346,6 +346,13 @@ def test_kubernetes(tmp_path: Path):
     assert dump.names["partition"].texts() == ["gold", "q"]
 
 
+def test_initial_containers_run_before_the_others(tmp_path: Path):
+    item = pod("p", 1, "2025-01-01T00:00:10Z", "2025-01-01T00:01:00Z")
+    item["spec"]["initContainers"] = [{"resources": {"requests": {"cpu": cpu}}} for cpu in ("4", "3")]
+    (job,) = jobs_of(read(tmp_path, json.dumps({"items": [item]}))).records
+    assert (job["cores"], job["gpus"]) == (4, 1)  # not 1.5, and not 8.5
+
+
 def test_pods_run_until_all_containers_ended(tmp_path: Path):
     runs = pod("a", 1, "2025-01-01T00:00:05Z", "2025-01-01T00:00:20Z")
     runs["status"]["phase"] = "Running"
