@@ -207,6 +207,17 @@ def test_jobs_that_waited_for_a_failure_run_after_its_job(tmp_path: Path):
     assert (slurm.policy, slurm.n_never, slurm.whole.n_jobs) == ("slurm", 0, 2)
 
 
+def test_jobs_that_never_start_in_a_replay_are_counted(tmp_path: Path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "accounts.txt").write_text("Account|ParentName|User|MaxTRES\nbio|root||cpu=3\n")
+    rows = row("1", 0, 0, 0, 60, "sbatch j.sh") + row("2", 5, 60, 60, 99, "sbatch j.sh", account="other")
+    (tmp_path / "sacct.txt").write_text(HEADER + rows)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), accounts=tmp_path / "accounts.txt")
+    import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
+    said = json.loads((tmp_path / "site" / "import.json").read_text())["certainty"]
+    assert "1 jobs are compared, 1 that ran at the site never start under " in said
+
+
 def test_jobs_of_a_log_follow_those_of_fields_17_and_18(tmp_path: Path):
     lines = (
         "1 0 0 60 4 -1 -1 4 60 -1 1 1 1 1 -1 1 -1 -1\n",
