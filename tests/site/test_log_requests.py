@@ -210,12 +210,13 @@ def test_jobs_that_waited_for_a_failure_run_after_its_job(tmp_path: Path):
 def test_jobs_that_never_start_in_a_replay_are_counted(tmp_path: Path):
     (tmp_path / "slurm.conf").write_text(CONF)
     (tmp_path / "accounts.txt").write_text("Account|ParentName|User|MaxTRES\nbio|root||cpu=3\n")
-    rows = row("1", 0, 0, 0, 60, "sbatch j.sh") + row("2", 5, 60, 60, 99, "sbatch j.sh", account="other")
+    rows = row("1", 0, 0, 0, 60, "sbatch j.sh")
+    rows += row("2", 5, 60, 60, 99, "sbatch j.sh", account="x") + row("3", 6, 70, 70, 99, "sbatch j.sh", account="x")
     (tmp_path / "sacct.txt").write_text(HEADER + rows)
     choices = ImportChoices(confs=(tmp_path / "slurm.conf",), accounts=tmp_path / "accounts.txt")
     import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
     said = json.loads((tmp_path / "site" / "import.json").read_text())["certainty"]
-    assert "1 jobs are compared, 1 that ran at the site never start under " in said
+    assert "2 jobs are compared, 1 that ran at the site never start under " in said
 
 
 def test_jobs_of_a_log_follow_those_of_fields_17_and_18(tmp_path: Path):
@@ -280,7 +281,7 @@ def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
     (tmp_path / "down.csv").write_text("start,end,nodes,kind\n2026-01-01T00:00:00,2026-01-02T00:00:00,a[1-2],drain\n")
     (tmp_path / "res.txt").write_text(
         "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Duration=01:00:00\n"
-        "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,SPEC_NODES\n\n"
+        "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,WEEKLY,SPEC_NODES\n\n"
         "ReservationName=class StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b2 Flags=DAILY\n"
     )
     clock = Clock(None)
@@ -293,6 +294,7 @@ def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
         ("b1", "reservation", 3600)
     ]
     assert "1 reservations are for users" in slurm.notes[0]
+    assert slurm.notes[1] == "res.txt: of reservations that repeat, only the date shown counts: 'm'"
 
 
 @pytest.mark.parametrize(
