@@ -227,10 +227,11 @@ def test_limits_that_are_none(tmp_path: Path):
         + row(2, 0, 20, limit="UNLIMITED", partition="gpu")
         + row(3, 0, 20, limit="Partition_Limit")
         + row(4, 0, 20, limit="Partition_Limit", partition="nowhere")
+        + row(5, 0, 20, limit="Partition_Limit", partition="gpu")
     )
     dump, conf = write(tmp_path, rows)
     found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), n_replayed=0))
-    assert found.log.log.rows["requested_s"].tolist() == [86400, UNLIMITED_S, 86400, -1]
+    assert found.log.log.rows["requested_s"].tolist() == [86400, UNLIMITED_S, 86400, -1, UNLIMITED_S]
     assert any("nowhere" in note for note in found.notes)
 
 
