@@ -442,6 +442,7 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
     mars = ("site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
     fails("no time zone 'Mars/Olympus'; expected one such as Europe/Madrid", *mars)
     fails("expected a number of jobs, 'all' or 'none'", "site", "import", dump, "--replay", "some", "-o", out)
+    fails("--nodes-field is for logs in SWF alone", "site", "import", dump, "--nodes-field", 3, "-o", out)
     fails("needs --mapping", "site", "import", dump, "--format", "csv", "-o", out)
     fails("bad:1: CPUs".lower(), *with_conf("NodeName=n1 CPUs=many"))
     fails("expected a range that rises", *with_conf("NodeName=n[3-1] CPUs=1"))

@@ -208,6 +208,7 @@ def test_a_number_that_is_used_again_is_another_job(tmp_path: Path):
         ("", "unknown format"),
         ("JobID|Submit|Start|End|NCPUS\n", "holds no rows"),
         ("{}", "holds no objects with a kind"),
+        ('{"jobs": [{"job_id": 1}], "meta": {}}', "is what 'sacct --json' prints, expected that of 'sacct -P'"),
         ('{"items": [1]}', "holds no objects with a kind"),
     ],
 )

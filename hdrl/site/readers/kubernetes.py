@@ -56,6 +56,8 @@ def read_kubernetes(path: Path, clock: Clock) -> Dump:
         If it holds no objects of Kubernetes.
     """
     data = read_json(path)
+    if isinstance(data, dict) and isinstance(data.get("jobs"), list):
+        raise ReadError(path, "is what 'sacct --json' prints, expected that of 'sacct -P'")
     items = data.get("items", [data]) if isinstance(data, dict) else None
     if not isinstance(items, list) or not all(
         isinstance(one, dict) and isinstance(one.get("kind"), str) for one in items
