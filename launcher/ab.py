@@ -46,7 +46,7 @@ def ab() -> None:
 @click.option(
     "--metric", default="mean_bounded_slowdown", show_default=True, metavar="NAME", help="Metric that decides."
 )
-@click.option("--zone", default="UTC", show_default=True, metavar="NAME", help="Time zone, such as Europe/Madrid.")
+@click.option("--zone", metavar="NAME", help="Time zone, such as Europe/Madrid; by default the site's, or UTC.")
 @click.option(
     "--site",
     type=click.Path(path_type=Path),
@@ -66,7 +66,7 @@ def plan(
     settle: str,
     pairing: str,
     metric: str,
-    zone: str,
+    zone: str | None,
     site: Path | None,
     seed: int,
     out: Path,
@@ -77,6 +77,7 @@ def plan(
     from hdrl.site.ab import PlanChoices, history_of, outlook, plan_ab
     from hdrl.site.ab.page import plan_lines
     from hdrl.site.ab.plan import PAIRINGS, block_days_of, duration_of
+    from hdrl.site.folder import zone_of
 
     check_new(out, force=force)
     choices = PlanChoices(
@@ -88,7 +89,7 @@ def plan(
         duration_of(settle, "--settle"),
         next(one for one in PAIRINGS if one == pairing),
         metric,
-        zone=zone,
+        zone=zone or (None if site is None else zone_of(site)) or "UTC",
         seed=seed,
     )
     found = plan_ab(choices).model_dump(mode="json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -18,9 +19,11 @@ class _Decimal:
         """Return the number that a text is; raise BadParameter if it is none."""
         if isinstance(value, str):
             try:
-                float_of(value)
+                is_number = math.isfinite(float_of(value))  # NaN is within any bounds
             except ValueError:
-                raise click.BadParameter(f"{value!r} is not a valid {self.name}.", ctx, param) from None
+                is_number = False
+            if not is_number:
+                raise click.BadParameter(f"{value!r} is not a valid {self.name}.", ctx, param)
         return super().convert(value, param, ctx)  # type: ignore[misc]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.files import check_new
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.numbers import FloatRange, IntRange
 
@@ -153,6 +154,26 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
 
     write_example(folder, n_jobs, seed)
     click.echo(f"{folder}: sacct.txt, slurm.conf and queue.txt of {n_jobs:,} jobs")
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.option(
+    "--mtbf", type=FloatRange(0.01, 1e9), required=True, metavar="HOURS", help="Mean time between failures of a node."
+)
+@click.option(
+    "--repair", type=FloatRange(0.01, 1e6), default=12.0, show_default=True, metavar="HOURS", help="Time of a repair."
+)
+@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of the draws.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Table to write.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def failures(folder: Path, mtbf: float, repair: float, seed: int, out: Path, *, force: bool) -> None:
+    """Draw failures of the nodes of the site in FOLDER, as a table for 'hdrl site import --downtimes'."""
+    from hdrl.site.failures import FailureChoices, write_failures
+
+    check_new(out, force=force)
+    n_failures, n_nodes = write_failures(folder, FailureChoices(mtbf, repair, seed), out)
+    click.echo(f"{n_failures:,} failures of {n_nodes:,} nodes in {out}; import again with --downtimes {out}")
 
 
 @site.command()

@@ -16,7 +16,7 @@ from hdrl.launcher.completion import files_or
 @click.option("--policy", default="fcfs+easy", show_default=True, metavar="NAME", help="Model of the site's policy.")
 @click.option("--predictor", default="geo", show_default=True, metavar="NAME", help="Predictor of run times.")
 @click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dump.")
-@click.option("--zone", metavar="NAME", help="Time zone of dates without one, such as Europe/Madrid; UTC by default.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates without one; by default the import's.")
 @click.option("--ignore-rules", is_flag=True, help="Let any job start on any node, regardless of the site's rules.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def wait(

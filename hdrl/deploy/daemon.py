@@ -240,6 +240,8 @@ class Daemon:
         """
         jobs = self.slurm.jobs()
         look = Look(n_free=min(self.slurm.free_cores(), self.deployment.cores))
+        if self.slurm.n_odd:
+            look.problems.append(f"squeue: {self.slurm.n_odd:,} lines cannot be read, and their jobs do not count")
         waiting = [job for job in jobs if job.state == PENDING]
         look.n_waiting, look.n_running = len(waiting), sum(job.state == RUNNING for job in jobs)
         has_learned = self._learn([job for job in jobs if job.state == ENDED], look)

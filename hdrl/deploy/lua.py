@@ -276,9 +276,9 @@ _TAIL = """\
 function hdrl_site_factor(job_desc)
    local undone = io.open(UNDONE, "r")
    if undone then undone:close() return nil end
-   local minutes, cores, limit = job_desc.time_limit, job_desc.min_cpus or 1, LIMITS[job_desc.partition or ""]
+   local minutes, cores, nodes = job_desc.time_limit, job_desc.min_cpus or 1, job_desc.min_nodes
+   local limit = LIMITS[(job_desc.partition or ""):match("[^,]*")]  -- of several partitions, the first
    local request = (minutes and minutes < 4294967294 and minutes > 0) and minutes * 60 or limit or YEAR
-   local nodes = job_desc.min_nodes
    if job_desc.shared == 0 and nodes and nodes < 4294967294 then cores = math.max(cores, nodes * NODE) end
    if cores < 1 or cores >= 4294967294 then cores = 1 end
    local date, begin = os.time(), job_desc.begin_time or 0

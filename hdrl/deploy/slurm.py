@@ -23,9 +23,9 @@ MOST_BYTES = 256 * 2**20
 PENDING, RUNNING, ENDED = "pending", "running", "ended"
 
 _STATES = {
-    **dict.fromkeys(("PD", "RH", "RQ", "RF", "SE"), PENDING),
-    **dict.fromkeys(("R", "CG", "CF", "S", "ST", "SI", "SO", "RS", "RV"), RUNNING),
-    **dict.fromkeys(("CD", "F", "TO", "CA", "NF", "OOM", "PR", "BF", "DL"), ENDED),
+    **dict.fromkeys(("PD", "RH", "RQ", "RF", "RD", "SE"), PENDING),
+    **dict.fromkeys(("R", "CG", "CF", "S", "ST", "SI", "SO", "RS"), RUNNING),
+    **dict.fromkeys(("CD", "F", "TO", "CA", "NF", "OOM", "PR", "BF", "DL", "RV"), ENDED),
 }
 
 COLUMNS = {
@@ -127,7 +127,7 @@ class Slurm:
     timeout_s
         Time to wait for an answer, in seconds.
     n_odd
-        Number of lines of squeue that could not be read.
+        Number of lines of the last answer of squeue that could not be read.
     """
 
     may_act: bool = False
@@ -146,6 +146,7 @@ class Slurm:
         form = ",".join(f"{name}:{width}" for name, width in COLUMNS.items())
         text = self._printed(["squeue", "--noheader", "--all", "--states=all", f"--Format={form}"])
         found = []
+        self.n_odd = 0
         for line in text.split(b"\n"):
             if not line.strip():
                 continue

@@ -17,6 +17,9 @@ from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.site.values import Clock
 
 COLUMNS = ("start", "end", "nodes", "kind")
+_REPEATED = frozenset(("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY"))
+"""Flags of reservations that Slurm repeats; it shows the next one."""
+
 KINDS = ("reservation", "failure", "drain")
 
 
@@ -36,27 +39,33 @@ def with_downtimes(conf: SiteConf, path: Path, clock: Clock) -> SiteConf:
     """
     text = read_text(path)
     if text.lstrip().startswith("ReservationName="):
-        found, n_others = _reservations(path, text, clock)
-        note = f"{path.name}: {n_others:,} reservations are for users, not for maintenance, and left out"
-        notes = (note,) if n_others else ()
+        found, n_others, repeated = _reservations(path, text, clock)
+        notes = [f"{path.name}: {n_others:,} reservations are for users, not for maintenance, and left out"]
+        notes = notes if n_others else []
+        if repeated:
+            notes.append(f"{path.name}: of reservations that repeat, only the date shown counts: {', '.join(repeated)}")
     else:
-        found, notes = _table(path, text, clock), ()
+        found, notes = _table(path, text, clock), []
     return replace(conf, downtimes=(*conf.downtimes, *found), notes=(*conf.notes, *notes))
 
 
-def _reservations(path: Path, text: str, clock: Clock) -> tuple[list[Downtime], int]:
-    found, n_others = [], 0
+def _reservations(path: Path, text: str, clock: Clock) -> tuple[list[Downtime], int, list[str]]:
+    """Return those for maintenance, the number of the others, and the names of those that repeat."""
+    found, n_others, repeated = [], 0, []
     line = 1
     for part in re.split(r"(?=ReservationName=)", text):
         values = dict(re.findall(r"(\w+)=(\S*)", part))
         if "ReservationName" in values:
-            if "MAINT" in values.get("Flags", "").split(","):
+            flags = values.get("Flags", "").split(",")
+            if "MAINT" in flags:
+                if not _REPEATED.isdisjoint(flags):
+                    repeated.append(quoted(values["ReservationName"]))
                 nodes = values.get("Nodes", "").replace("(null)", "")
                 found.append(_downtime(path, line, values.get("StartTime"), values.get("EndTime"), nodes, clock=clock))
             else:
                 n_others += 1
         line += part.count("\n")
-    return found, n_others
+    return found, n_others, repeated
 
 
 def _table(path: Path, text: str, clock: Clock) -> list[Downtime]:

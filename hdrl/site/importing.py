@@ -28,6 +28,7 @@ from hdrl.settings.batch.site_rules.conf import (
     read_conf,
     read_qos,
 )
+from hdrl.settings.batch.site_rules.ignored import ignored_settings
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import ignored_parameters
 from hdrl.site.downtimes import with_downtimes
@@ -129,7 +130,8 @@ def import_site(
 def _check_left(jobs: JoinedJobs, dump: Dump, path: Path) -> None:
     if jobs.n_jobs == 0:
         shown = ", ".join(f"{count:,} {reason}" for reason, count in (dump.skipped + jobs.left_out).items())
-        raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
+        unread = "".join(f"; {note}" for note in dump.notes if "unreadable" in note or "cannot be read" in note)
+        raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}{unread}")
 
 
 def _ignore_message(text: str) -> None:
@@ -374,9 +376,12 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     records, conf = found.jobs.records, found.conf
     if len(conf.partitions) > 1 and found.platform.site is None:
         yield "partitions are not enforced in simulations: any job may start on any node"
-    ignored = ignored_parameters(conf.scheduler) if found.platform.site is not None else []
-    if ignored:
-        yield f"SchedulerParameters that no simulation follows: {', '.join(ignored)}"
+    if found.platform.site is not None:
+        ignored = ignored_parameters(conf.scheduler)
+        if ignored:
+            yield f"SchedulerParameters that no simulation follows: {', '.join(ignored)}"
+        for setting in ignored_settings(conf.scheduler, conf.qos, conf.accounts):
+            yield f"no simulation follows {setting}"
     if found.log.requests is not None:
         for reason, n_jobs in found.log.requests.left_out.items():
             yield f"{n_jobs:,} {reason}"

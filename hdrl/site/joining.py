@@ -88,6 +88,7 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> JoinedJobs:
     order = np.lexsort((has_ended, start_s, *keys))
     records = _taken(records, order)
     records, n_repeated = _without_repeated(records)
+    records, n_resized = _without_resizes(records)
     begins, n_reused = _first_attempts(records)
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(records)) - 1
@@ -103,6 +104,8 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> JoinedJobs:
     jobs.joined["array tasks"] = int(np.sum(found["n_tasks"][found["task"] >= 0]))
     if n_repeated:
         jobs.joined["rows that repeat another"] = n_repeated
+    if n_resized:
+        jobs.joined["rows of jobs that changed their size, which keep the first one"] = n_resized
     if n_reused:
         jobs.notes.append(f"numbers used again for another job: {n_reused:,}")
     _note_het_jobs(jobs)
@@ -142,6 +145,23 @@ def _without_repeated(records: NDArray[np.void]) -> tuple[NDArray[np.void], int]
     kept = np.ones(len(records), dtype=bool)
     kept[:-1] = ~again[1:]
     return _taken(records, np.flatnonzero(kept)), int(np.count_nonzero(again))
+
+
+def _without_resizes(records: NDArray[np.void]) -> tuple[NDArray[np.void], int]:
+    """Join the rows of attempts whose size changed: Slurm ends a row with each change and begins another one."""
+    is_resized = records["state"] == AttemptState.RESIZED
+    if not np.any(is_resized):
+        return records, 0
+    goes_on = _same_id(records)
+    goes_on[1:] &= is_resized[:-1]
+    first = np.flatnonzero(~goes_on)
+    last = np.append(first[1:], len(records)) - 1
+    whole = records[first]
+    for name in ("end_s", "state"):
+        whole[name] = records[name][last]
+    whole["run_s"] = np.add.reduceat(records["run_s"], first)
+    whole["state"][whole["state"] == AttemptState.RESIZED] = AttemptState.RUNNING  # the next row is in no export
+    return whole, int(np.count_nonzero(goes_on))
 
 
 def _first_attempts(records: NDArray[np.void]) -> tuple[NDArray[np.bool_], int]:

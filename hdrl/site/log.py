@@ -188,18 +188,29 @@ def _numbers(jobs: JoinedJobs, *, is_secret: bool) -> tuple[FloatArray, list[str
     return numbers, ["jobs are numbered from 1 in the order of eligibility"]
 
 
-def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, int]:
-    """Return the requested times: the limit of the partition where jobs have none, a year where that has none, too."""
-    limits = np.array(jobs.records["limit_s"])
+def longest_times(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> FloatArray:
+    """Return the longest time of jobs in the partitions of each job in seconds; infinite: no limit, NaN: unknown."""
     texts = dump.names["partition"].texts()
     # No name, and with it the number -1, has no limit of its own.
     most = np.full(len(texts) + 1, np.nan)
     for number, text in enumerate(texts):
-        partition = conf.partitions.get(text)
-        if partition is not None and partition.max_time_s is not None:
-            most[number] = partition.max_time_s
-    of_partition = most[jobs.records["partition"]]
-    limits = np.where(np.isfinite(limits), limits, np.where(np.isfinite(of_partition), of_partition, limits))
+        known = [conf.partitions[one] for one in text.split(",") if one in conf.partitions]
+        most[number] = max((np.inf if one.max_time_s is None else one.max_time_s for one in known), default=np.nan)
+    return np.asarray(most[records["partition"]], dtype=np.float64)
+
+
+def limits_of(records: NDArray[np.void], dump: Dump, conf: SiteConf) -> FloatArray:
+    """Return the time limits of jobs, where they have none that of their partition; infinite: none, NaN: unknown."""
+    limits = np.array(records["limit_s"])
+    of_partition = longest_times(records, dump, conf)
+    if np.all(np.isnan(limits)):  # the accounting has none: no limit stands for the request of a job
+        of_partition[np.isinf(of_partition)] = np.nan
+    return np.where(np.isfinite(limits), limits, np.where(np.isnan(of_partition), limits, of_partition))
+
+
+def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, int]:
+    """Return the requested times: a year where neither jobs nor their partitions have a limit."""
+    limits = limits_of(jobs.records, dump, conf)
     is_endless = np.isinf(limits)
     limits[is_endless] = UNLIMITED_S
     return np.where(limits > 0, limits, float(UNKNOWN)), int(np.count_nonzero(is_endless))

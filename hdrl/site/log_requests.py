@@ -170,12 +170,12 @@ class _RequestBuilder:
         return {} if first < 0 else {"het_group": _group_number(self._numbers[first])}
 
     def _gpus_of(self, n_gpus: float, n_nodes: float, partition: int) -> dict[str, str]:
-        """Return the GPUs of a job on each node, if its partition has nodes with enough."""
+        """Return the GPUs of a job on each of its nodes, if its partition has nodes with enough."""
         on_each = -(-int(n_gpus) // max(int(n_nodes), 1))
         if partition >= 0 and on_each > self._gpus[partition]:
             self._left_out[UNKNOWN_GPUS] += 1
             return {}
-        return {"gpus": str(on_each)}
+        return {"gpus": str(on_each)} | ({"nodes": str(int(n_nodes))} if n_nodes > 1 else {})
 
     def _waiting(self, record: np.void, requests: dict[str, str], number: str) -> dict[str, str]:
         """Return the conditions that a job waits for: dates, other jobs, the throttle of its array."""
@@ -205,6 +205,8 @@ class _RequestBuilder:
                     yield f"singleton:{earlier}"
                 continue
             kind, *others = part.split(":")
+            # The other failed at the site, as this one ran; no simulation makes it fail.
+            shown = "afterany" if kind == "afternotok" else kind
             for other in others:
                 name, plus, minutes = other.partition("+")
                 job, _, task = name.partition("_")
@@ -216,7 +218,7 @@ class _RequestBuilder:
                 ]
                 if not found:
                     self._left_out[NOT_THERE] += 1
-                yield from (f"{kind}:{one}{plus}{minutes}" for one in found if one != number)
+                yield from (f"{shown}:{one}{plus}{minutes}" for one in found if one != number)
 
     def _earlier_of_name(self, record: np.void) -> str | None:
         records = self._records

@@ -27,6 +27,8 @@ class AttemptState(IntEnum):
     """The system stopped it: preempted, requeued, node failure."""
     RUNNING = 5
     PENDING = 6
+    RESIZED = 7
+    """Its size changed, and the next row continues it."""
 
 
 RECORD_DTYPE = np.dtype(

@@ -156,7 +156,8 @@ def _verdict(replays: Replays) -> tuple[str, str]:
         f"A replay under {nearest.policy} starts {nearest.week_share:.1%} of the pairs of jobs of one week in another "
         f"order than the site did ({whole.discordant_share:.2%} of all pairs); {ratio}."
     )
-    certainty = f"{names} stand for the site's own policy; {whole.n_jobs:,} jobs are compared."
+    never = f", {nearest.n_never:,} that ran at the site never start under {nearest.policy}" if nearest.n_never else ""
+    certainty = f"{names} stand for the site's own policy; {whole.n_jobs:,} jobs are compared{never}."
     if _is_far(nearest):
         certainty += (
             f" That is far (more than {FAR_SHARE:.0%} of these pairs, or a mean wait off by more than a factor of "

@@ -8,23 +8,24 @@ from collections.abc import Iterator
 
 from hdrl.base.textnumbers import int_of
 
-OPTIONS = {
-    "-N": "nodes",
-    "--nodes": "nodes",
-    "-C": "features",
-    "--constraint": "features",
-    "-p": "partitions",
-    "--partition": "partitions",
-    "--nice": "nice",
-    "-d": "dependencies",
-    "--dependency": "dependencies",
-    "-b": "begin",
-    "--begin": "begin",
-    "-a": "array",
-    "--array": "array",
-    "-H": "hold",
-    "--hold": "hold",
-    "--exclusive": "exclusive",
+_SHORT = {"-N": "nodes", "-C": "features", "-p": "partitions", "-d": "dependencies", "-b": "begin", "-a": "array"} | {
+    "-H": "hold"
+}
+_LONG = {
+    "nodes": ("nodes", 5),
+    "constraint": ("features", 5),
+    "partition": ("partitions", 4),
+    "nice": ("nice", 2),
+    "dependency": ("dependencies", 3),
+    "begin": ("begin", 2),
+    "array": ("array", 2),
+    "hold": ("hold", 2),
+    "exclusive": ("exclusive", 6),
+}
+"""Long options, and the number of letters that are enough for them: ``--depend`` is ``--dependency``."""
+
+OPTIONS = _SHORT | {
+    f"--{word[:n_letters]}": name for word, (name, least) in _LONG.items() for n_letters in range(least, len(word) + 1)
 }
 """Options that say something that accounting has no column for."""
 
@@ -41,16 +42,20 @@ _FLAGS = frozenset(
 )
 """Options of sbatch that take no value."""
 
-_ALONE = "|".join(sorted((*_FLAGS, *(key for key, name in OPTIONS.items() if name in _WITHOUT_VALUE), "--nice")))
+_ALONE = "|".join(sorted((*_FLAGS, *(key for key, name in OPTIONS.items() if name in (*_WITHOUT_VALUE, "nice")))))
 _BEGIN = re.compile(
     rf"\s*\S+(?:\s+(?!--wrap|-(?!\S))(?:--[^\s=]*=\S*|-[^-\s]\S+|(?:{_ALONE})(?!\S)|-\S*(?:\s+[^-\s]\S*)?))*"
 )
 """The command and its options with their values, up to the script."""
 
-_ASKS = re.compile(
-    r"-(?<=\s-)(?:[NCpdbaH]\S*|-(?:nodes|constraint|partition|nice|dependency|begin|array|hold|exclusive)(?:=\S*)?(?!\S))"
-    r"(?:\s+[^-\s]\S*)?"
-)
+
+def _beginnings(word: str, least: int) -> str:
+    """Return a regular expression for the first letters of a word, at least some of them."""
+    return word[:least] + "".join(f"(?:{letter}" for letter in word[least:]) + ")?" * (len(word) - least)
+
+
+_WORDS = "|".join(_beginnings(word, least) for word, (_, least) in _LONG.items())
+_ASKS = re.compile(rf"-(?<=\s-)(?:[NCpdbaH]\S*|-(?:{_WORDS})(?:=\S*)?(?!\S))(?:\s+[^-\s]\S*)?")
 
 
 def options_of(line: str) -> str:
@@ -148,7 +153,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
             has_value = value
         name = OPTIONS.get(key)
         if not has_value and name not in _WITHOUT_VALUE and key not in _FLAGS:
-            is_value = place < len(words) and (key not in ("--nice",)) and not words[place].startswith("-")
+            is_value = place < len(words) and name != "nice" and not words[place].startswith("-")
             value = words[place] if is_value else ""
             place += is_value
         if name is not None:

@@ -25,21 +25,25 @@ from hdrl.settings.batch.waits import (
     LEVEL,
     MOST_JOBS,
     N_DATES,
-    NO_HET_JOBS,
+    NO_REQUESTS,
+    REQUESTS,
     Intervals,
+    Requests,
     Rows,
     adapted,
-    het_columns,
     known_jobs,
     past_waits,
     predicted_run_s,
     queue_of,
+    request_columns,
+    requests_in,
     waits_of,
 )
 from hdrl.settings.batch.workload.swf_jobs import with_whole_het_jobs
-from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, WAITS, conf_of
-from hdrl.site.joining import every_job, join_components
-from hdrl.site.log import FIELDS, UNLIMITED_S
+from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, WAITS, conf_of, zone_of
+from hdrl.site.joining import JoinedJobs, every_job, join_components
+from hdrl.site.log import FIELDS, UNLIMITED_S, limits_of, longest_times
+from hdrl.site.log_requests import requests_of_log
 from hdrl.site.machine import keeps_rules, machine_of, n_cores
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import AttemptState, Dump
@@ -52,7 +56,9 @@ _MOST_BYTES = 2**29
 
 NOT_ELIGIBLE = "not eligible: held, or waits for another job"
 TOO_WIDE = "more cores than the machine has"
-NOT_IN_PARTITION = "more cores than their partition has"
+NOT_IN_PARTITION = "more cores, nodes, memory or GPUs than their partition has"
+UNKNOWN_PARTITIONS = "jobs are in partitions that the site lacks, and count for its default one"
+TOO_LONG = "longer than their partition allows"
 NO_CORES = "no number of cores"
 
 
@@ -67,7 +73,7 @@ class WaitChoices:
     predictor
         Predictor of run times.
     form, zone
-        Format of the dump, and time zone of its dates, as for an import.
+        Format of the dump, and time zone of its dates, as for an import; ``None``: that of the import.
     site_rules
         True if the rules of the site count, if its machine has some.
     """
@@ -129,23 +135,23 @@ def predict_waits(
     conf = conf_of(folder)
     has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)
     platform = machine_of(conf, conf.name or "site", has_rules=has_rules)
-    found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
+    zone = zone_of(folder) if choices.zone is None else choices.zone
+    found = read_dump(dump, Choices(Clock(find_zone(zone))), choices.form)
     date_s = _now(found, dump)
     past = _past(folder, dump.name, date_s, platform, choices, progress)
     first_s, now_s = past.first_s, date_s - past.first_s
     jobs, left_out = _waiting_and_running(found, conf, has_rules=has_rules)
-    rows = _rows_of(jobs, found, folder / NAMES, now_s, first_s)
-    is_part = jobs["het"] >= 0
-    het = dict(zip(rows["job_number"][is_part].tolist(), jobs["het"][is_part].tolist(), strict=True))
-    if has_rules and len(rows):
-        jobs, rows = _runnable_jobs(jobs, rows, platform, past.titles, left_out, het)
+    rows, titles = _rows_of(jobs, found, conf, folder / NAMES, now_s, first_s, past.titles)
+    requests, notes = _requests_of(jobs, rows, found, conf) if has_rules else (NO_REQUESTS, [])
+    if len(rows):
+        jobs, rows = _runnable_jobs(jobs, rows, platform, titles, left_out, requests)
     run_s = predicted_run_s(past.known, rows, choices.predictor)[1]
     is_running = jobs["state"] == AttemptState.RUNNING
     waiting = np.flatnonzero(~is_running)
     # As in a queue: in the order of submission.
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
-    wait_s = waits_of(queue, platform, choices.policy, past.titles, het) if len(waiting) else np.zeros(0)
+    wait_s = waits_of(queue, platform, choices.policy, titles, requests) if len(waiting) else np.zeros(0)
     low_s, high_s = past.intervals.bounds_of(wait_s)
     # Where past predictions were all too early or too late, the interval corrects this one.
     wait_s = np.clip(wait_s, low_s, high_s)
@@ -175,6 +181,7 @@ def predict_waits(
         "past_dates": past.n_dates,
         "running": int(np.count_nonzero(is_running)),
         "left_out": dict(left_out),
+        "notes": notes,
         "jobs": answers,
     }
 
@@ -185,10 +192,10 @@ def _runnable_jobs(
     platform: Platform,
     header: Mapping[str, str],
     left_out: Counter[str],
-    het: Mapping[float, int],
+    requests: Requests,
 ) -> tuple[Rows, Rows]:
     """Return the jobs that their partitions can run at all, and count the others."""
-    log = SwfLog("queue", rows, dict(header), columns=het_columns(rows, het))
+    log = SwfLog("queue", rows, dict(header), columns=request_columns(rows, requests))
     workload = workload_from_swf(log, platform, bandwidth="none")
     can_run = np.zeros(len(rows), dtype=bool)
     can_run[np.argsort(rows["submit_s"], kind="stable")] = fits(workload, platform)
@@ -219,7 +226,7 @@ def _past(
     OptionsError
         If too few of its jobs waited.
     """
-    facts = [VERSION, choices.policy, choices.predictor, platform.sha256(), N_DATES, MOST_JOBS]
+    facts = [VERSION, choices.policy, choices.predictor, platform.sha256(), N_DATES, MOST_JOBS, *REQUESTS]
     if not (folder / LOG).is_file():
         raise ReadError(folder / LOG, "no such file, expected the log that an import wrote")
     columns = [sha256_of_file(folder / COLUMNS)] if (folder / COLUMNS).is_file() else []
@@ -227,12 +234,9 @@ def _past(
     stored = _stored(folder / WAITS, key)
     if stored is not None and stored.since_s <= now_s - stored.first_s < stored.until_s:
         return stored
-    log, het = read_swf(folder / LOG), NO_HET_JOBS
-    if platform.site is None:
-        log = with_whole_het_jobs(log)
-    elif log.columns is not None:
-        groups = log.columns.het_groups(log.rows["job_number"])
-        het = dict(zip(log.rows["job_number"][groups >= 0].tolist(), groups[groups >= 0].tolist(), strict=True))
+    log = read_swf(folder / LOG)
+    asked = NO_REQUESTS if platform.site is None else requests_in(log.columns)
+    log = with_whole_het_jobs(log) if platform.site is None else log
     titles: dict[str, str] = {name: log.header[name] for name in ("Partition", "Queue") if name in log.header}
     known = known_jobs(log.rows)
     start_s = known["submit_s"] + known["wait_s"]
@@ -243,7 +247,7 @@ def _past(
     if progress is not None:
         progress(f"simulating queues at up to {N_DATES:,} dates of the log (once for a log)")
     run_s, _ = predicted_run_s(known, known[:0], choices.predictor)
-    waits = past_waits(known, run_s, platform, choices.policy, header=titles, het=het)
+    waits = past_waits(known, run_s, platform, choices.policy, header=titles, requests=asked)
     if len(waits.true_s) < LEAST_PAIRS:
         raise OptionsError(
             f"{folder / LOG}: waits of {len(waits.true_s):,} jobs before the date of {requests} are known, expected at "
@@ -315,6 +319,10 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
         NOT_ELIGIBLE: is_pending & np.fromiter((one in held for one in ids), bool, len(jobs)),
         NO_CORES: jobs["cores"] < 1,
         TOO_WIDE: jobs["cores"] > n_cores(conf),
+        TOO_LONG: has_rules
+        & is_pending
+        & np.isfinite(jobs["limit_s"])
+        & (jobs["limit_s"] > longest_times(jobs, dump, conf)),
     }
     left_out: Counter[str] = Counter()
     kept = np.ones(len(jobs), dtype=bool)
@@ -330,8 +338,29 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
     return np.repeat(jobs, n_tasks), left_out
 
 
-def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) -> Rows:
-    """Return jobs as rows of the log of the site, whose names keep their numbers."""
+def _requests_of(jobs: Rows, rows: Rows, dump: Dump, conf: SiteConf) -> tuple[Requests, list[str]]:
+    """Return the requests of jobs beyond cores and time, and what is to be said of them."""
+    joined = JoinedJobs(jobs, np.ones(len(jobs), dtype=np.int64), len(jobs))
+    found = requests_of_log(dump, joined, conf, rows["job_number"], 0.0, (), by_dependencies=False)
+    requests = {float(cells["job"]): {name: cells[name] for name in REQUESTS if name in cells} for cells in found.rows}
+    notes = [f"{count:,} {reason}" for reason, count in found.left_out.items()]
+    texts = dump.names["partition"].texts()
+    n_unknown = 0
+    for number, partition in zip(rows["job_number"].tolist(), jobs["partition"].tolist(), strict=True):
+        if partition < 0 or texts[partition] in conf.partitions:
+            continue
+        known = [one for one in texts[partition].split(",") if one in conf.partitions]  # a waiting job may name several
+        if known:
+            requests[number] = {**requests.get(number, {}), "partitions": ",".join(known)}
+        else:
+            n_unknown += 1
+    return requests, [*notes, *([f"{n_unknown:,} {UNKNOWN_PARTITIONS}"] if n_unknown else [])]
+
+
+def _rows_of(
+    jobs: Rows, dump: Dump, conf: SiteConf, names: Path, now_s: float, first_s: float, header: Mapping[str, str]
+) -> tuple[Rows, dict[str, str]]:
+    """Return jobs as rows of the log of the site, whose names keep their numbers, and its header with new names."""
     try:
         known = json.loads(names.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -340,14 +369,17 @@ def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) 
         isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in known.values()
     ):
         raise ReadError(names, "cannot be read, expected the names that an import wrote")
+    titles = dict(header)
     rows = unknown_rows(len(jobs))
     rows["job_number"] = np.arange(1, len(jobs) + 1)
     rows["submit_s"] = np.where(np.isfinite(jobs["eligible_s"]), jobs["eligible_s"] - first_s, now_s)
     is_running = jobs["state"] == AttemptState.RUNNING
     rows["wait_s"] = np.where(is_running, jobs["start_s"] - first_s - rows["submit_s"], -1)
     rows["processors"] = rows["requested_processors"] = jobs["cores"]
-    limit_s = np.where(jobs["limit_s"] > 0, jobs["limit_s"], UNLIMITED_S)
-    rows["requested_s"] = np.minimum(limit_s, UNLIMITED_S)
+    limit_s = limits_of(jobs, dump, conf)
+    rows["requested_s"] = np.minimum(np.where(limit_s > 0, limit_s, UNLIMITED_S), UNLIMITED_S)
+    if conf.counts_memory:
+        rows["requested_memory_kb"] = np.where(jobs["memory_kb"] > 0, jobs["memory_kb"], -1)
     # How long it will run is not known, and no prediction looks at it.
     rows["run_s"] = 1
     for column, field in FIELDS.items():
@@ -355,7 +387,10 @@ def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) 
         texts = dump.names[column].texts()
         numbers = [*(number_of.get(text, len(number_of) + place) for place, text in enumerate(texts)), -1]
         rows[field] = np.array(numbers)[jobs[column]]
-    return rows
+        if field in ("queue", "partition"):
+            new = [f"{number} {text}" for text, number in zip(texts, numbers, strict=False) if text not in number_of]
+            titles[field.title()] = "\n".join(filter(None, [titles.get(field.title(), ""), *new]))
+    return rows, titles
 
 
 def _id(job: np.void) -> str:
@@ -380,6 +415,7 @@ def waits_text(answer: Mapping[str, Any]) -> str:
             f"{answer['coverage']:.1%} of the waits of the last 30% of the log"
         )
     lines += [f"left out: {count:,} {reason}" for reason, count in answer["left_out"].items()]
+    lines += answer["notes"]
     lines += ["", f"{'job':<16} {'cores':>7} {'start':<20} {'earliest':<20} {'latest':<20}"]
     lines += [
         f"{job['id']:<16} {job['cores']:>7,} {job['start']:<20} {job['earliest']:<20} {job['latest']:<20}"

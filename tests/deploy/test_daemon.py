@@ -390,6 +390,7 @@ def test_whatever_squeue_prints_is_data(slurm: FakeSlurm, tmp_path: Path):
     look = daemon.look(NOW_S)
     assert set(range(1, len(names) + 1)) <= look.factors.keys()
     assert daemon.slurm.n_odd >= 2
+    assert any("lines cannot be read" in problem for problem in look.problems)
     assert all(np.isfinite(one) and 0 < one < 2**31 for one in look.factors.values())
     words = {word.partition("=")[0] for line in slurm.take("told") for word in line.split(" ")}
     assert words <= {"update", "jobid", "SiteFactor", "StartTime"}

@@ -175,6 +175,25 @@ def test_lua_refuses_no_job(tmp_path: Path):
 
 
 @needs_lua
+def test_jobs_without_a_limit_have_that_of_their_first_partition(tmp_path: Path):
+    (tmp_path / "job_submit.lua").write_text(lua_text(deployed_policy("sjf"), site(tmp_path)))
+    (tmp_path / "limits.lua").write_text(
+        "slurm = {SUCCESS = 0, log_info = function() end}\n"
+        "dofile(arg[1])\n"
+        "for _, job in ipairs({{partition = 'main'}, {partition = 'main,other'}, {time_limit = 120}, {},\n"
+        "    {time_limit = 60}, {partition = 'other,main'}}) do\n"
+        "   slurm_job_submit(job, {}, 0)\n"
+        "   print(job.site_factor)\n"
+        "end\n"
+    )
+    for lua in LUAS:
+        words = [lua, tmp_path / "limits.lua", tmp_path / "job_submit.lua"]
+        one, two, three, four, five, six = subprocess.run(words, capture_output=True, check=True).stdout.split()
+        assert one == two == three != four == five
+        assert float(six) < float(one) < float(four)  # a year is later than two hours, and these than one
+
+
+@needs_lua
 def test_texts_are_quoted(tmp_path: Path):
     rng = np.random.default_rng(1)
     texts = [*ODD, "".join(map(chr, rng.integers(1, 0x2FF, 300))), "\n\r\0", "--[[", '"', "\\", "\udcff"]

@@ -335,6 +335,16 @@ def test_a_plan_tells_how_long_it_takes(cluster: Path, tmp_path: Path):
     assert "mean_wait_s, pairs of neighbours" in result.output
     assert "% of experiments as long as this plan show it." in result.output
     assert read_plan(tmp_path / "plan.json").n_pairs == 14
+    # Midnights are those of the site, and dates of its accounting are in its zone.
+    report = tmp_path / "site" / "import.json"
+    report.write_text(report.read_text().replace('"zone": "UTC"', '"zone": "Europe/Madrid"'))
+    assert call("ab", "plan", *words, "-o", tmp_path / "madrid.json").exit_code == 0
+    assert (read_plan(tmp_path / "plan.json").zone, read_plan(tmp_path / "madrid.json").zone) == (
+        "UTC",
+        "Europe/Madrid",
+    )
+    said = call("ab", "analyze", tmp_path / "madrid.json", cluster / "sacct.txt").output
+    assert "Dates without a zone count as Europe/Madrid; --zone names another one." in said
     again = call("ab", "plan", *words, "-o", tmp_path / "plan.json")
     assert again.exit_code == 2
     assert "exists already" in again.output

@@ -185,16 +185,53 @@ def test_sets_of_nodes_by_feature_and_nodes_of_the_future(tmp_path: Path):
         read_conf(path)
 
 
+def test_what_no_simulation_follows_is_named(tmp_path: Path):
+    text = (
+        CONF.replace("NodeName=g1", "NodeName=g1 CoreSpecCount=1 State=DRAIN")
+        .replace("PartitionName=main", "PartitionName=main QOS=part OverSubscribe=FORCE:4 MaxCPUsPerNode=UNLIMITED")
+        .replace("PartitionName=gpu", "PartitionName=gpu QOS=part")
+        + "SchedulerType=sched/builtin\nPriorityWeightTRES=CPU=10\nPriorityWeightAssoc=0\n"
+        'PriorityFlags=NO_FAIR_TREE,MAX_TRES\nPartitionName=closed Nodes=""\n'
+    )
+    dump, conf = write(tmp_path, THREE, text)
+    head = "Name|Flags|UsageFactor|GrpTRES|GrpTRESMins|GrpJobs|MaxTRESPU|MaxTRES\n"
+    qos = _written(tmp_path / "qos.txt", head + "a|DenyOnLimit|1.000000|cpu=8,gres/gpu=4|9|7||\nb|||||||cpu=4\n")
+    choices = ImportChoices(confs=(conf,), qos=qos, n_replayed=0)
+    notes = [note for note in import_site([dump], tmp_path / "site", choices).notes if "no simulation follows" in note]
+    assert [note.removeprefix("no simulation follows ") for note in notes] == [
+        "SchedulerType=sched/builtin",
+        "PriorityWeightTRES=CPU=10",
+        "PriorityFlags=MAX_TRES",
+        "GrpTRES=gres/gpu of QOS a",
+        "GrpTRESMins of QOS a",
+        "MaxTRES of QOS b",
+        "CoreSpecCount=1 of nodes g1",
+        "State=DRAIN of nodes g1",
+        "QOS=part of partition main, gpu",
+        "OverSubscribe=FORCE:4 of partition main",
+    ]
+    assert "partition 'closed' has no nodes and is left out" in read_conf(conf).notes
+    assert "closed" not in read_conf(conf).partitions
+
+
+def test_files_below_slurm_conf_are_included(tmp_path: Path):
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "nodes.conf").write_text("NodeName=n1 CPUs=2\n")
+    (tmp_path / "slurm.conf").write_text("Include conf.d/nodes.conf\n")
+    assert read_conf(tmp_path / "slurm.conf").nodes[0].cores == 2
+
+
 def test_limits_that_are_none(tmp_path: Path):
     rows = (
         row(1, 0, 20, limit="UNLIMITED")
         + row(2, 0, 20, limit="UNLIMITED", partition="gpu")
         + row(3, 0, 20, limit="Partition_Limit")
         + row(4, 0, 20, limit="Partition_Limit", partition="nowhere")
+        + row(5, 0, 20, limit="Partition_Limit", partition="gpu")
     )
     dump, conf = write(tmp_path, rows)
     found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), n_replayed=0))
-    assert found.log.log.rows["requested_s"].tolist() == [86400, UNLIMITED_S, 86400, -1]
+    assert found.log.log.rows["requested_s"].tolist() == [86400, UNLIMITED_S, 86400, -1, UNLIMITED_S]
     assert any("nowhere" in note for note in found.notes)
 
 
@@ -433,11 +470,23 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
     mars = ("site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
     fails("no time zone 'Mars/Olympus'; known: Africa/Abidjan", *mars)
     fails("expected a number of jobs, 'all' or 'none'", "site", "import", dump, "--replay", "some", "-o", out)
+    fails("--nodes-field is for logs in SWF alone", "site", "import", dump, "--nodes-field", 3, "-o", out)
     fails("needs --mapping", "site", "import", dump, "--format", "csv", "-o", out)
     fails("bad:1: CPUs".lower(), *with_conf("NodeName=n1 CPUs=many"))
     fails("expected a range that rises", *with_conf("NodeName=n[3-1] CPUs=1"))
     fails("has 0 CPUs", *with_conf("NodeName=n1 CPUs=0"))
     fails("names no nodes, partitions or rules", *with_conf("what=ever"))
+    fails("bad:2: describes node 'n2' twice", *with_conf("NodeName=n[1-2] CPUs=1\nNodeName=n[2-3] CPUs=1"))
+    twice = ("--conf", _written(tmp_path / "nodes.conf", "NodeName=n2 CPUs=1"))
+    fails("two files describe node 'n2'", *with_conf("NodeName=n[1-2] CPUs=1"), *twice)
+    fails(
+        "nodes[1].names describes node 'a' twice",
+        *with_conf('{"nodes": [{"names": "a", "cores": 1}, {"names": "a", "cores": 1}]}', "s.json"),
+    )
+    fails("PriorityCalcPeriod is '0'", *with_conf(f"{CONF}PriorityCalcPeriod=0"))
+    shares = _written(tmp_path / "shares", "Cluster|Account|User|Share\nx|bio||1\nx|bio|ann|1\ny|bio||2\n")
+    fails("shares:4: has Account 'bio' again, expected one cluster", *with_conf(CONF), "--accounts", shares)
+    fails("such as 'Ystday'", "site", "import", _written(bad, HEADER + "1||||||Ystday|Ystday||||||\n"), "-o", out)
     fails("maxtime is 'soon'", *with_conf("NodeName=a\nPartitionName=p Nodes=a MaxTime=soon"))
     fails(
         "nodes[0] has no key 'core'",

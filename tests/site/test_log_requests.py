@@ -79,6 +79,12 @@ def imported(folder: Path, *, by_dependencies: bool = False, **changes: object) 
         ("sbatch -d afterok:1:2_3+4,singleton j.sh", {"dependencies": "afterok:1:2_3+4,singleton"}),
         ("sbatch --array=0-9%3 -H j.sh", {"throttle": "3", "hold": "1"}),
         ("sbatch --begin 16:00 j.sh", {"begin": "16:00"}),
+        # Slurm takes the first letters of a long option, if they are those of no other.
+        (
+            "sbatch --depend=afterok:1 --part a,b --exclus --nic j.sh",
+            {"dependencies": "afterok:1", "partitions": "a,b", "exclusive": "1", "nice": "100"},
+        ),
+        ("sbatch --exclude=n1 --nodelist=n2 --parsable --const gpu j.sh", {"features": "gpu"}),
         ("", {}),
     ],
 )
@@ -153,6 +159,24 @@ def test_an_import_writes_rules_and_columns(tmp_path: Path):
     assert "no simulation follows: nohold_on_prolog_fail" in notes
 
 
+def test_jobs_with_gpus_take_them_on_all_their_nodes(tmp_path: Path):
+    (tmp_path / "slurm.conf").write_text("NodeName=g[1-4] CPUs=64 Gres=gpu:a100:4\nPartitionName=gpu Nodes=ALL\n")
+    dates = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|5"
+    (tmp_path / "sacct.txt").write_text(
+        "JobID|Partition|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocNodes|AllocTRES|State\n"
+        f"1|gpu|{dates}|16|2|cpu=16,gres/gpu:a100=8,gres/gpu=8,node=2|COMPLETED\n"
+        f"2|gpu|{dates}|4|1|cpu=4,gres/gpu=2,node=1|COMPLETED\n"
+    )
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), n_replayed=0)
+    columns = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices).log.log.columns
+    assert columns is not None
+    # The 16 cores of the first job would fit on one node, which has 4 of its 8 GPUs.
+    assert [dict(cells) for _, cells in columns.rows] == [
+        {"job": "1", "gpus": "4", "nodes": "2"},
+        {"job": "2", "gpus": "2"},
+    ]
+
+
 def test_an_import_by_dependencies(tmp_path: Path):
     site = imported(tmp_path, by_dependencies=True)
     workload = read_workload(site / "jobs.swf", read_platform(site / "platform.json"), bandwidth="none")
@@ -170,6 +194,29 @@ def test_an_import_by_dependencies(tmp_path: Path):
     notes = " ".join(json.loads((site / "import.json").read_text())["notes"])
     assert "1 dependencies on jobs that the accounting does not have" in notes
     assert "1 dependencies of the kind singleton without an earlier job" in notes
+
+
+def test_jobs_that_waited_for_a_failure_run_after_its_job(tmp_path: Path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    rows = row("1", 0, 0, 0, 60, "sbatch j.sh").replace("COMPLETED", "FAILED")
+    rows += row("2", 5, 60, 60, 120, "sbatch -d afternotok:1 j.sh")
+    (tmp_path / "sacct.txt").write_text(HEADER + rows)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), by_dependencies=True)
+    found = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
+    slurm = found.replays.replays[0]
+    assert (slurm.policy, slurm.n_never, slurm.whole.n_jobs) == ("slurm", 0, 2)
+
+
+def test_jobs_that_never_start_in_a_replay_are_counted(tmp_path: Path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "accounts.txt").write_text("Account|ParentName|User|MaxTRES\nbio|root||cpu=3\n")
+    rows = row("1", 0, 0, 0, 60, "sbatch j.sh")
+    rows += row("2", 5, 60, 60, 99, "sbatch j.sh", account="x") + row("3", 6, 70, 70, 99, "sbatch j.sh", account="x")
+    (tmp_path / "sacct.txt").write_text(HEADER + rows)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), accounts=tmp_path / "accounts.txt")
+    import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
+    said = json.loads((tmp_path / "site" / "import.json").read_text())["certainty"]
+    assert "2 jobs are compared, 1 that ran at the site never start under " in said
 
 
 def test_jobs_of_a_log_follow_those_of_fields_17_and_18(tmp_path: Path):
@@ -234,7 +281,7 @@ def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
     (tmp_path / "down.csv").write_text("start,end,nodes,kind\n2026-01-01T00:00:00,2026-01-02T00:00:00,a[1-2],drain\n")
     (tmp_path / "res.txt").write_text(
         "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Duration=01:00:00\n"
-        "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,SPEC_NODES\n\n"
+        "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,WEEKLY,SPEC_NODES\n\n"
         "ReservationName=class StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b2 Flags=DAILY\n"
     )
     clock = Clock(None)
@@ -247,6 +294,7 @@ def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
         ("b1", "reservation", 3600)
     ]
     assert "1 reservations are for users" in slurm.notes[0]
+    assert slurm.notes[1] == "res.txt: of reservations that repeat, only the date shown counts: 'm'"
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,44 @@ def test_tables_that_a_spreadsheet_wrote(tmp_path: Path):
     assert read(tmp_path, file.getvalue()).records.tobytes() == plain.records.tobytes()
 
 
+LINE = "{id}|{submit}|{submit}|{start}|{end}|{run}|{cores}|{state}\n"
+TIMES = "JobID|Submit|Eligible|Start|End|ElapsedRaw|AllocCPUS|State\n"
+
+
+def test_rows_of_a_job_that_changed_its_size_are_one_attempt(tmp_path: Path):
+    # Slurm ends a row at each change and begins another one, whose Submit, Eligible and Start are the date of it.
+    dates = [f"2025-01-01T00:0{minute}:00" for minute in range(7)]
+    rows = [
+        LINE.format(id=5, submit=dates[0], start=dates[1], end=dates[3], run=120, cores=16, state="RESIZING"),
+        LINE.format(id=5, submit=dates[3], start=dates[3], end=dates[6], run=180, cores=8, state="COMPLETED"),
+        LINE.format(id=6, submit=dates[0], start=dates[1], end=dates[3], run=120, cores=4, state="RESIZING"),
+    ]
+    jobs = jobs_of(read(tmp_path, TIMES + "".join(rows)))
+    first, second = jobs.records
+    assert (first["start_s"] - first["eligible_s"], first["run_s"], first["cores"], first["state"]) == (60, 300, 16, 0)
+    assert (second["run_s"], second["state"]) == (120, AttemptState.RUNNING)
+    assert (jobs.n_attempts.tolist(), jobs.joined["requeues"], jobs.lost_core_s) == ([1, 1], 0, 0)
+    assert 1 in jobs.joined.values()
+
+
+def test_arrays_whose_lists_of_tasks_are_cut_off_are_no_steps(tmp_path: Path):
+    rows = "".join(
+        LINE.format(
+            id=number, submit="2025-01-01T00:00:00", start="Unknown", end="Unknown", run=0, cores=0, state="PENDING"
+        )
+        for number in ("7_[1-3,...]", "8_[1-10,...", "9_4.batch", "9+1.extern")
+    )
+    dump = read(tmp_path, TIMES + rows)
+    assert (dump.skipped, jobs_of(dump).left_out) == ({STEPS: 2}, {PENDING: 13})
+    assert any("2 arrays are cut off" in note for note in dump.notes)
+
+
+def test_dates_that_cannot_be_read_are_shown(tmp_path: Path):
+    row = LINE.format(id=1, submit="Ystday 10:00", start="10:01", end="10:02", run=60, cores=1, state="COMPLETED")
+    notes = read(tmp_path, TIMES + row).notes
+    assert "1 unreadable values of Submit count as unknown, such as 'Ystday 10:00'" in notes
+
+
 def test_cancelled_jobs_without_nodes_never_started(tmp_path: Path):
     header = "JobID|Submit|Start|End|ElapsedRaw|AllocCPUS|ReqCPUS|State|NodeList\n"
     dates = "2025-01-01T00:00:00|2025-01-01T00:01:00|2025-01-01T00:01:00|0|8|8|CANCELLED"
@@ -170,6 +208,7 @@ def test_a_number_that_is_used_again_is_another_job(tmp_path: Path):
         ("", "unknown format"),
         ("JobID|Submit|Start|End|NCPUS\n", "holds no rows"),
         ("{}", "holds no objects with a kind"),
+        ('{"jobs": [{"job_id": 1}], "meta": {}}', "is what 'sacct --json' prints, expected that of 'sacct -P'"),
         ('{"items": [1]}', "holds no objects with a kind"),
     ],
 )
@@ -306,6 +345,13 @@ def test_kubernetes(tmp_path: Path):
     }
     assert found == {(2, 4, 10, 60), (2, 2, 5, 15), (4, 6, 60, 120)}
     assert dump.names["partition"].texts() == ["gold", "q"]
+
+
+def test_initial_containers_run_before_the_others(tmp_path: Path):
+    item = pod("p", 1, "2025-01-01T00:00:10Z", "2025-01-01T00:01:00Z")
+    item["spec"]["initContainers"] = [{"resources": {"requests": {"cpu": cpu}}} for cpu in ("4", "3")]
+    (job,) = jobs_of(read(tmp_path, json.dumps({"items": [item]}))).records
+    assert (job["cores"], job["gpus"]) == (4, 1)  # not 1.5, and not 8.5
 
 
 def test_pods_run_until_all_containers_ended(tmp_path: Path):

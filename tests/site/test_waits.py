@@ -1,7 +1,9 @@
 """When waiting jobs start, on sites whose queues are solved by hand, and how often intervals hold what happened."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,6 +205,72 @@ def test_names_that_no_import_wrote(site: Path, text: str):
     (site / "names.json").write_text(text)
     done = call("wait", site, "--now", site.parent / "queue.txt")
     assert (done.exit_code, "names.json: cannot be read" in done.stderr) == (2, True)
+
+
+def answer_of(site: Path, conf: Mapping[str, object], rows: str, *words: str, header: str = HEADER) -> dict[str, Any]:
+    """Return the answer for a queue under the rules of a site."""
+    (site / "site.json").write_text(json.dumps({"name": "fours"} | conf))
+    (site / "platform.json").write_text(json.dumps({"site_rules": "site.json"}))
+    (site.parent / "queue.txt").write_text(header + rows)
+    done = call("wait", site, "--now", site.parent / "queue.txt", "--predictor", "requested", "--json", *words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_waiting_jobs_keep_to_their_partitions(site: Path):
+    conf = {
+        "nodes": [{"names": "n[1-3]", "cores": 1}],
+        "partitions": {
+            "main": {"nodes": "n[1-2]", "max_time_s": 3600, "is_default": True},
+            "new": {"nodes": "n3", "max_time_s": 3600},  # no job of the log was there
+        },
+    }
+    dates = "2026-01-02T09:45:00|2026-01-02T09:45:00|Unknown|Unknown|0"
+    rows = (
+        "6|ann|main|2026-01-02T09:40:00|2026-01-02T09:40:00|2026-01-02T09:40:00|Unknown|1200|60|1|1|RUNNING\n"
+        "7|ann|main|2026-01-02T09:40:00|2026-01-02T09:40:00|2026-01-02T09:40:00|Unknown|1200|60|1|1|RUNNING\n"
+        f"8|ann|main,new|{dates}|Partition_Limit|0|1|PENDING\n"
+        f"9|ann|new|{dates}|Partition_Limit|0|1|PENDING\n"
+        f"10|ann|gone|{dates}|30|0|1|PENDING\n"
+        f"11|ann|new|{dates}|61|0|1|PENDING\n"
+        f"12|ann|new|{dates}|30|0|2|PENDING\n"
+    )
+    answer = answer_of(site, conf, rows)
+    assert answer["left_out"] == {
+        "longer than their partition allows": 1,
+        "more cores, nodes, memory or GPUs than their partition has": 1,
+    }
+    assert answer["notes"] == ["1 jobs are in partitions that the site lacks, and count for its default one"]
+    found = {job["id"]: job["wait_s"] for job in answer["jobs"]}
+    # 8 takes the node of partition new, for an hour at most; 9 follows it there, and 10 follows what runs.
+    assert found == pytest.approx({"8": 0, "9": 3600, "10": 2400}, rel=0.01, abs=1)
+
+
+def test_waiting_jobs_need_their_gpus(site: Path):
+    conf = {
+        "nodes": [{"names": "n[1-2]", "cores": 1}, {"names": "g[1-2]", "cores": 8, "gpus": 2}],
+        "partitions": {"main": {"nodes": "n[1-2]", "is_default": True}, "gpu": {"nodes": "g[1-2]"}},
+    }
+    header = HEADER.replace("|State", "|ReqNodes|ReqTRES|State")
+    began = "2026-01-02T09:40:00|2026-01-02T09:40:00|2026-01-02T09:40:00|Unknown|1200"
+    dates = "2026-01-02T09:45:00|2026-01-02T09:45:00|Unknown|Unknown|0"
+    rows = (
+        f"7|ann|gpu|{began}|60|1|1|1|cpu=1,gres/gpu=2|RUNNING\n"
+        f"8|ann|gpu|{dates}|30|0|2|2|cpu=2,node=2,gres/gpu:a100=4|PENDING\n"
+        f"9|ann|gpu|{dates}|30|0|1|1|cpu=1,gres/gpu=1|PENDING\n"
+        f"10|ann|gpu|{dates}|30|0|1|1|cpu=1|PENDING\n"
+    )
+    answer = answer_of(site, conf, rows, header=header)
+    found = {job["id"]: job["wait_s"] for job in answer["jobs"]}
+    # 8 takes the GPUs of both nodes when 7 ends; 9 and 10 need less and end before that.
+    assert found == pytest.approx({"8": 2400, "9": 0, "10": 0}, rel=0.01, abs=1)
+
+
+def test_dates_are_in_the_time_zone_of_the_import(site: Path):
+    (site / "import.json").write_text(json.dumps({"zone": "Europe/Madrid"}))
+    queue = ("wait", site, "--now", site.parent / "queue.txt", "--json")
+    assert json.loads(call(*queue).stdout)["now"] == "2026-01-02T09:00:00Z"
+    assert json.loads(call(*queue, "--zone", "UTC").stdout)["now"] == "2026-01-02T10:00:00Z"
 
 
 HET_QUEUE = HEADER + (

@@ -111,19 +111,41 @@ class QueueSnapshot:
     n_running: int  # number of running jobs
 
 
-NO_HET_JOBS: Mapping[float, int] = MappingProxyType({})
+Requests = Mapping[float, Mapping[str, str]]
+
+NO_REQUESTS: Requests = MappingProxyType({})
+
+REQUESTS = ("het_group", "partitions", "nodes", "exclusive", "features", "gpus")
+"""Columns beside a log that simulations of a queue obey; the others are of the past, or of dates that have passed."""
 
 
-def het_columns(rows: Rows, het: Mapping[float, int]) -> SiteColumns | None:
-    """Return the columns that assign components to het jobs; ``None`` if there are none.
+def requests_in(columns: SiteColumns | None) -> Requests:
+    """Return the requests of the jobs of a log that simulations of a queue obey."""
+    found: dict[float, Mapping[str, str]] = {}
+    for _, cells in () if columns is None else columns.rows:
+        kept = {name: cells[name] for name in REQUESTS if cells.get(name)}
+        if kept:
+            found[float(cells["job"])] = kept
+    return found
+
+
+def request_columns(rows: Rows, requests: Requests, n_running: int = 0) -> SiteColumns | None:
+    """Return the columns with the requests of a queue; ``None`` if there are none.
 
     Parameters
     ----------
-    het
-        The number of the het job of each component, by the number of the component.
+    requests
+        Cells of jobs by their numbers in the log; names of `REQUESTS`.
+    n_running
+        Number of running jobs, the first rows: they have started, so that nothing starts them together.
     """
-    numbers = [number for number in rows["job_number"].tolist() if number in het] if het else []
-    cells = [{"job": str(int(number)), "het_group": str(het[number])} for number in numbers]
+    cells = []
+    for place, number in enumerate(rows["job_number"].tolist()) if requests else ():
+        known = {**requests.get(number, {})}
+        if place < n_running:
+            known.pop("het_group", None)
+        if known:
+            cells.append({"job": str(int(number)), **known})
     return SiteColumns(Path("queue"), tuple(enumerate(cells, start=2))) if cells else None
 
 
@@ -132,7 +154,7 @@ def waits_of(
     platform: Platform,
     policy: str,
     header: Mapping[str, str] | None = None,
-    het: Mapping[float, int] = NO_HET_JOBS,
+    requests: Requests = NO_REQUESTS,
 ) -> FloatArray:
     """Return the wait of each job of a queue from now on, in seconds.
 
@@ -140,16 +162,15 @@ def waits_of(
     ----------
     header
         Header of the log that the queue is from, which names partitions.
-    het
-        See `het_columns`; the waiting components of a het job start together. Only for platforms with the rules of a
-        site.
+    requests
+        See `request_columns`. Only for platforms with the rules of a site.
     """
     rows, later_s = queue.rows, 0.0
     if platform.site is not None:  # running jobs start before any other job is looked at, whatever its partition
         later_s = _LATER_S
         rows = rows.copy()
         rows["submit_s"][queue.n_running :] += later_s
-    log = SwfLog("queue", rows, dict(header or {}), columns=het_columns(rows[queue.n_running :], het))
+    log = SwfLog("queue", rows, dict(header or {}), columns=request_columns(rows, requests, queue.n_running))
     workload = workload_from_swf(log, platform, bandwidth="none", shift=False)
     trace = simulate(platform, workload, policy, energy=False)
     # A workload is in the order of submission, and jobs of one date in that of their rows.
@@ -260,7 +281,7 @@ def past_waits(
     policy: str,
     n_dates: int = N_DATES,
     header: Mapping[str, str] | None = None,
-    het: Mapping[float, int] = NO_HET_JOBS,
+    requests: Requests = NO_REQUESTS,
 ) -> PastWaits:
     """Predict waits at dates of a log, and look at what happened.
 
@@ -274,7 +295,7 @@ def past_waits(
         Predicted run time of each job when it was submitted, in seconds.
     header
         Header of the log, which names partitions.
-    het
+    requests
         See `waits_of`.
     """
     submit_s = rows["submit_s"]
@@ -290,7 +311,7 @@ def past_waits(
         waiting = np.flatnonzero(is_there & (start_s > now_s))
         running = np.flatnonzero(is_there & (start_s <= now_s) & (end_s > now_s))
         queue = queue_of(rows[running], rows[waiting], now_s, run_s[running], run_s[waiting])
-        predicted.append(waits_of(queue, platform, policy, header, het))
+        predicted.append(waits_of(queue, platform, policy, header, requests))
         true.append(start_s[waiting] - now_s)
         dates.append(np.full(len(waiting), now_s))
         late.append(np.full(len(waiting), place >= split))

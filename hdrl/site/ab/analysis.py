@@ -111,7 +111,7 @@ def answer_of(plan: AbPlan, measured: MeasuredBlocks) -> dict[str, Any]:
         "planned_pairs": plan.n_pairs,
         "seen_until": _date(measured.seen_until_s),
         "first_shown": _settled(differences_of(pairs, plan.metric)[1][shown[0]]) if len(shown) else None,
-        "notes": [*_notes(plan, measured, n)],
+        "notes": [*_notes(plan, measured, n), *(f"{note[:1].upper()}{note[1:]}." for note in measured.notes)],
         "metrics": {name: _numbers(one) for name, one in rows.items()},
         "looks": _looks(plan, pairs),
         "pairs_left_out": _pairs_left_out(plan, measured),

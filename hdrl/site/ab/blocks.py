@@ -62,7 +62,7 @@ class MeasuredBlocks:
     n_jobs: int
     skipped: Counter[str]  # rows that are no attempt to run a job, by reason
     left_out: dict[str, Counter[str]]  # jobs that do not count, by reason, then by policy; ``""`` outside of all blocks
-    notes: list[str]  # changes that made jobs of rows, a sentence each
+    notes: list[str]  # changes that made jobs of rows, and what could not be read, a sentence each
 
 
 def read_dumps(paths: Sequence[Path], zone: str, form: str, cluster: str | None) -> Dump:
@@ -73,9 +73,11 @@ def read_dumps(paths: Sequence[Path], zone: str, form: str, cluster: str | None)
     HdrlError
         If a file cannot be read, or it covers several clusters.
     """
-    choices = Choices(Clock(find_zone(zone)))
-    dump = together([read_dump(path, choices, form) for path in paths])
+    clock = Clock(find_zone(zone))
+    dump = together([read_dump(path, Choices(clock), form) for path in paths])
     choose_cluster(dump, cluster)
+    if clock.n_local:
+        dump.notes.append(f"dates without a zone count as {zone}; --zone names another one")
     return dump
 
 
@@ -141,7 +143,8 @@ def measure_blocks(plan: AbPlan, dump: Dump) -> MeasuredBlocks:
             found.numbers = describe_times(np.maximum(wait_s[mine], 0.0), run_s[mine])
         blocks.append(found)
     n_jobs = int(np.sum(n_tasks))
-    return MeasuredBlocks(blocks, seen_s, dump.n_rows, n_jobs, dump.skipped, left_out, list(joined.notes))
+    notes = [*joined.notes, *dump.notes]
+    return MeasuredBlocks(blocks, seen_s, dump.n_rows, n_jobs, dump.skipped, left_out, notes)
 
 
 def _held(dump: Dump) -> set[tuple[int, int]]:

@@ -98,7 +98,7 @@ def read_dump(path: Path, choices: Choices, form: str = "auto") -> Dump:
     UnknownName
         If there is no such format.
     OptionsError
-        If a mapping is given for another format than CSV.
+        If a mapping is given for another format than CSV, or a field of nodes for another one than SWF.
     """
     if form == "auto":
         form = "csv" if choices.mapping is not None else _form_of(path)
@@ -106,6 +106,8 @@ def read_dump(path: Path, choices: Choices, form: str = "auto") -> Dump:
         raise UnknownName("format of accounting data", form, FORMATS)
     if choices.mapping is not None and form != "csv":
         raise OptionsError(f"--mapping is for tables in CSV alone, {path} is read as {form}")
+    if choices.nodes_field is not None and form != "swf":
+        raise OptionsError(f"--nodes-field is for logs in SWF alone, {path} is read as {form}")
     dump = FORMATS[form].read(path, choices)
     if dump.n_rows == 0:
         raise ReadError(path, "holds no rows")

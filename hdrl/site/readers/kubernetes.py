@@ -56,6 +56,8 @@ def read_kubernetes(path: Path, clock: Clock) -> Dump:
         If it holds no objects of Kubernetes.
     """
     data = read_json(path)
+    if isinstance(data, dict) and isinstance(data.get("jobs"), list):
+        raise ReadError(path, "is what 'sacct --json' prints, expected that of 'sacct -P'")
     items = data.get("items", [data]) if isinstance(data, dict) else None
     if not isinstance(items, list) or not all(
         isinstance(one, dict) and isinstance(one.get("kind"), str) for one in items
@@ -294,19 +296,22 @@ def _gpus(amounts: Mapping[str, Any]) -> float:
     return sum(_quantity(amount) for key, amount in amounts.items() if key.endswith("/gpu"))
 
 
-def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for container in _list(spec.get("containers")):
+def _containers(containers: Any) -> Iterator[Mapping[str, Any]]:
+    for container in _list(containers):
         # What has limits and no requests requests its limits.
         yield {**(_at(container, "resources", "limits") or {}), **(_at(container, "resources", "requests") or {})}
 
 
 def _requests(spec: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Return the cores, bytes of memory and GPUs that the containers of a pod request together."""
+    """Return the cores, bytes of memory and GPUs of a pod: its containers together, or the largest initial one."""
     cpu = memory = gpus = 0.0
-    for amounts in _containers(spec):
+    for amounts in _containers(spec.get("containers")):
         cpu += _quantity(amounts.get("cpu", "0"))
         memory += _quantity(amounts.get("memory", "0"))
         gpus += _gpus(amounts)
+    for amounts in _containers(spec.get("initContainers")):  # one after the other, before the others
+        cpu = max(cpu, _quantity(amounts.get("cpu", "0")))
+        memory, gpus = max(memory, _quantity(amounts.get("memory", "0"))), max(gpus, _gpus(amounts))
     return cpu, memory, gpus
 
 

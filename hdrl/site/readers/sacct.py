@@ -54,9 +54,11 @@ STATES = {
     "RECONFIG_FAIL": AttemptState.STOPPED,
     "PREEMPTED": AttemptState.STOPPED,
     "REQUEUED": AttemptState.STOPPED,
+    "REQUEUE_FED": AttemptState.STOPPED,
+    "EXPEDITING": AttemptState.STOPPED,
     "RUNNING": AttemptState.RUNNING,
     "SUSPENDED": AttemptState.RUNNING,
-    "RESIZING": AttemptState.RUNNING,
+    "RESIZING": AttemptState.RESIZED,
     "COMPLETING": AttemptState.RUNNING,
     "CONFIGURING": AttemptState.RUNNING,
     "SIGNALING": AttemptState.RUNNING,
@@ -107,6 +109,12 @@ def _are_numbers(texts: Sequence[str]) -> NDArray[np.bool_]:
     if min(n_characters, default=0) > 0 and max(n_characters) < 16 and "".join(texts).isdecimal():
         return np.ones(len(texts), dtype=np.bool_)
     return np.array([text.isdecimal() and len(text) < 16 for text in texts], dtype=np.bool_)
+
+
+def _is_step(text: str) -> bool:
+    """Tell whether an id such as ``7.batch`` is that of a step; ``7_[1-3,...]`` are tasks of a long array."""
+    before, _, tasks = text.partition("[")
+    return "." in before or "." in tasks.partition("]")[2]
 
 
 def is_sacct(first_line: str) -> bool:
@@ -179,7 +187,8 @@ class _Table:
         self._pieces: list[NDArray[np.void]] = []
         self._n_rows = 0
         self._skipped: Counter[str] = Counter()
-        self._unreadable: Counter[str] = Counter()
+        self._n_cut = 0
+        self._unreadable: dict[str, tuple[int, str]] = {}
         self._not_understood: Counter[str] = Counter()
         self._notes = [f"columns not used: {', '.join(others)}"] if others else []
         self._check(path, line)
@@ -208,8 +217,10 @@ class _Table:
         id_column = self._positions.get("JobID", self._positions.get("JobIDRaw", 0))
         fields = delimiter.join(lines).split(delimiter)
         if "." in "".join(fields[id_column :: self._n_columns]):
-            jobs = [line for line in lines if "." not in line.split(delimiter, id_column + 1)[id_column]]
+            texts = [line.split(delimiter, id_column + 1)[id_column] for line in lines]
+            jobs = [line for line, text in zip(lines, texts, strict=True) if not _is_step(text)]
             self._count(STEPS, len(lines) - len(jobs))
+            self._n_cut += sum("..." in text for text in texts)
             lines, fields = jobs, delimiter.join(jobs).split(delimiter)
         texts = [text.strip() for text in fields[id_column :: self._n_columns]] if lines else []
         ids, is_id = _ids(texts)
@@ -258,7 +269,7 @@ class _Table:
         for field, column in _DATES.items():
             if column in columns:
                 records[field], is_bad = self._clock.seconds(columns[column])
-                self._fault(column, int(np.count_nonzero(is_bad)))
+                self._note_unreadable(column, is_bad, columns[column])
         self._clock.put_in_order([records[field] for field in _DATES])
         records["state"] = AttemptState.DONE
         if "State" in columns:
@@ -297,9 +308,12 @@ class _Table:
                 "AllocNodes": _amount,
                 "NNodes": _amount,
                 "AllocTRES": lambda text: resource(text, "node"),
-                "ReqNodes": _amount,
             },
         )
+        # Jobs that wait have 0 nodes.
+        if not np.all(nodes > 0):
+            wanted = self._first(columns, {"ReqNodes": _amount, "ReqTRES": lambda text: resource(text, "node")})
+            nodes = np.where(nodes > 0, nodes, wanted)
         records["nodes"] = integers(nodes)
         gpus = self._first(
             columns,
@@ -351,15 +365,25 @@ class _Table:
             parsed = self._parsed[key] = Parsed(lambda text: np.nan if text in ABSENT else parse(text), np.nan)
         return parsed.values_of(texts)
 
-    def _fault(self, column: str, n_values: int) -> None:
+    def _note_unreadable(self, column: str, is_bad: NDArray[np.bool_], texts: Sequence[str]) -> None:
+        n_values = int(np.count_nonzero(is_bad))
         if n_values:
-            self._unreadable[column] += n_values
+            n_before, example = self._unreadable.get(column, (0, texts[int(np.argmax(is_bad))]))
+            self._unreadable[column] = (n_before + n_values, example)
 
     def dump(self) -> Dump:
         """Return the dump of all rows."""
         records = np.concatenate(self._pieces) if self._pieces else unknown_records(0)
         notes = list(self._notes)
-        notes += [f"{n:,} unreadable values of {column} count as unknown" for column, n in self._unreadable.items()]
+        notes += [
+            f"{n:,} unreadable values of {column} count as unknown, such as {quoted(example)}"
+            for column, (n, example) in self._unreadable.items()
+        ]
+        if self._n_cut:
+            notes.append(
+                f"the lists of waiting tasks of {self._n_cut:,} arrays are cut off by '...', so tasks are missing: "
+                "export with SLURM_BITSTR_LEN=0"
+            )
         notes += [f"SubmitLine: {n:,} {what}, left out" for what, n in self._not_understood.items()]
         for key, parsed in self._parsed.items():
             if parsed.faulty:

@@ -83,7 +83,7 @@ class SiteColumns:
         for line, cells in self.rows:
             try:
                 if "het_group" in cells:
-                    groups[float(_whole(cells.get("job", "")))] = _group(cells["het_group"])
+                    groups[_job_number(cells.get("job", ""))] = _group(cells["het_group"])
             except ValueError as error:
                 raise ReadError(self.path, str(error), line=line) from None
         if not groups:
@@ -296,7 +296,7 @@ class _Filling:
         return dependencies
 
     def _place(self, text: str) -> int:
-        number = float(text) if text.isascii() and text.isdecimal() else float(_whole(text))
+        number = _job_number(text)
         if number not in self._positions:
             raise ValueError(f"names job {text}, which the log does not have")
         if number in self._repeated:
@@ -313,6 +313,11 @@ class _Filling:
             for other in others:
                 number, _, minutes = other.partition("+")
                 yield self._place(number), KINDS[kind], 60.0 * _whole(minutes) if minutes else 0.0
+
+
+def _job_number(text: str) -> float:
+    """Return the number of a job, which may be larger than other whole numbers: those of federations are."""
+    return float(text) if text.isascii() and text.isdecimal() else float(_whole(text))
 
 
 def _whole(text: str) -> int:

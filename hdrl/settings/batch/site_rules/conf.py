@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +14,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.errors import PlatformError, ReadError, quoted, suggest
 from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.reading import checked
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
+from hdrl.settings.batch.site_rules.ignored import ignored_of_line
 from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
 SCHEDULER_KEYS = (
@@ -151,7 +153,7 @@ def read_qos(path: Path) -> dict[str, dict[str, str]]:
     ReadError
         If it is no such table.
     """
-    return {row.pop("Name"): row for row in _sacctmgr_rows(path, "Name", "qos")}
+    return _by_name(path, "Name", _sacctmgr_rows(path, "Name", "qos"), "expected each once")
 
 
 def read_accounts(path: Path) -> dict[str, dict[str, str]]:
@@ -162,12 +164,27 @@ def read_accounts(path: Path) -> dict[str, dict[str, str]]:
     ReadError
         If it is no such table.
     """
-    rows = _sacctmgr_rows(path, "Account", "assoc format=Account,ParentName,User,Share,GrpJobs,GrpTRES,MaxJobs,MaxTRES")
-    return {row.pop("Account"): row for row in rows if "User" not in row}
+    what = "assoc format=Account,ParentName,User,Share,GrpJobs,GrpTRES,MaxJobs,MaxTRES"
+    rows = [(number, row) for number, row in _sacctmgr_rows(path, "Account", what) if "User" not in row]
+    return _by_name(
+        path, "Account", rows, "expected one cluster ('sacctmgr show assoc where cluster=...') and a column User"
+    )
 
 
-def _sacctmgr_rows(path: Path, key: str, what: str) -> list[dict[str, str]]:
-    """Return the cells that are set in each row that has a key."""
+def _by_name(
+    path: Path, key: str, rows: Iterable[tuple[int, dict[str, str]]], expected: str
+) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for number, row in rows:
+        name = row.pop(key)
+        if name in found:
+            raise ReadError(path, f"has {key} {quoted(name)} again, {expected}", line=number)
+        found[name] = row
+    return found
+
+
+def _sacctmgr_rows(path: Path, key: str, what: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the number of each row that has a key, and the cells that are set in it."""
     lines = [line for line in read_text(path).splitlines() if line.strip()]
     header = lines[0].split("|") if lines else []
     if key not in header:
@@ -179,7 +196,7 @@ def _sacctmgr_rows(path: Path, key: str, what: str) -> list[dict[str, str]]:
             raise ReadError(path, f"has {len(cells)} fields, expected {len(header)}", line=number)
         row = {name: text for name, text in zip(header, cells, strict=True) if name and text}
         if key in row:
-            rows.append(row)
+            rows.append((number, row))
     return rows
 
 
@@ -245,7 +262,8 @@ class _SlurmConf:
         self._name = ""
         self._scheduler: dict[str, str] = {}
         self._nodes: list[Nodes] = []
-        self._n_nodes = 0
+        self._names: set[str] = set()
+        self._ignored: dict[str, list[str]] = {}
         self._sets: dict[str, tuple[str, str]] = {}
         self._partitions: list[_Line] = []
         self._defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
@@ -266,8 +284,9 @@ class _SlurmConf:
             self._scheduler[_SCHEDULER[line.key]] = line.values[line.key]
 
     def _include(self, text: str) -> None:
-        """Read an included file, if it lies beside this one; its folder on the cluster is not looked at."""
-        path = self._path.parent / Path(text).name
+        """Read an included file, if it lies beside this one or below; its folder on the cluster is not looked at."""
+        path = self._path.parent / text.strip("/")
+        path = path if path.is_file() else self._path.parent / Path(text).name
         if not path.is_file():
             self._notes.append(
                 f"{self._path.name} includes {quoted(text)}, which was not read: put it beside this file, or pass it "
@@ -285,15 +304,26 @@ class _SlurmConf:
             return
         line.values = {**defaults, **line.values}
         if line.key == "partitionname":
-            self._partitions.append(line)
+            if line.values.get("nodes"):
+                self._note_ignored(line, "partition")
+                self._partitions.append(line)
+            else:
+                self._notes.append(f"partition {quoted(line.values[line.key])} has no nodes and is left out")
             return
         if line.values.get("state", "").upper() == "FUTURE":
             self._notes.append(f"nodes {quoted(line.values[line.key])} are FUTURE: the machine has none of them")
             return
+        self._note_ignored(line, "nodes")
         self._nodes.append(_nodes(line))
-        self._n_nodes += self._nodes[-1].count
-        if self._n_nodes > MAX_NODES:
-            raise line.error(f"{self._n_nodes:,} nodes, more than {MAX_NODES:,}")
+        again = _add_names(self._names, self._nodes[-1])
+        if again is not None:
+            raise line.error(f"describes node {quoted(again)} twice")
+        if len(self._names) > MAX_NODES:
+            raise line.error(f"{len(self._names):,} nodes, more than {MAX_NODES:,}")
+
+    def _note_ignored(self, line: _Line, kind: str) -> None:
+        for setting in ignored_of_line(line.key, line.values):
+            self._ignored.setdefault(f"{setting} of {kind}", []).append(line.values[line.key])
 
     def conf(self) -> SiteConf:
         """Return the contents of all lines.
@@ -312,7 +342,16 @@ class _SlurmConf:
             raise ReadError(
                 self._path, "names no nodes, partitions or rules, expected slurm.conf or a descriptor (.json)"
             )
-        return SiteConf(self._name, tuple(self._nodes), partitions, self._scheduler, notes=tuple(self._notes))
+        ignored = [f"no simulation follows {what} {', '.join(names)}" for what, names in self._ignored.items()]
+        return SiteConf(self._name, tuple(self._nodes), partitions, self._scheduler, notes=(*self._notes, *ignored))
+
+
+def _add_names(known: set[str], nodes: Nodes) -> str | None:
+    """Add the names of nodes to others; return the first one that is there already, ``None`` if each is new."""
+    names = node_names(nodes.names)
+    again = next((name for name in names if name in known), None)
+    known.update(names)
+    return again if again is not None or len(set(names)) == len(names) else names[0]
 
 
 _SCHEDULER = {key.lower(): key for key in SCHEDULER_KEYS}
@@ -441,6 +480,11 @@ def _read_descriptor(path: Path) -> SiteConf:
         nodes.append(Nodes(one.names, count, one.cores, one.memory_mib, one.gpus, tuple(one.features), one.weight))
     if sum(one.count for one in nodes) > MAX_NODES:
         raise ReadError(path, f"has more than {MAX_NODES:,} nodes")
+    known: set[str] = set()
+    for place, kind in enumerate(nodes):
+        again = _add_names(known, kind)
+        if again is not None:
+            raise ReadError(path, f"nodes[{place}].names describes node {quoted(again)} twice")
     for name, partition in found.partitions.items():
         try:
             node_names(partition.nodes)
@@ -490,9 +534,19 @@ def descriptor(conf: SiteConf) -> dict[str, Any]:
 
 
 def joined(confs: Iterable[SiteConf]) -> SiteConf:
-    """Return the joint contents of several files; the later ones add to the earlier."""
+    """Return the joint contents of several files; the later ones add to the earlier.
+
+    Raises
+    ------
+    PlatformError
+        If two of them describe one node.
+    """
     result = SiteConf()
+    known: set[str] = set()
     for one in confs:
+        again = next((name for name in map(functools.partial(_add_names, known), one.nodes) if name is not None), None)
+        if again is not None:
+            raise PlatformError(f"two files describe node {quoted(again)}; is one of them included by the other?")
         result = replace(
             result,
             name=one.name or result.name,

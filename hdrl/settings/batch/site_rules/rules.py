@@ -264,13 +264,18 @@ def priority_weights(scheduler: Mapping[str, str]) -> PriorityWeights:
 
     # Without accounting, jobs belong to no association, and no age accrues to them.
     has_accounting = not scheduler.get("AccountingStorageType", "").lower().endswith("/none")
+    calc_period_s = _minutes(scheduler, "PriorityCalcPeriod", 300.0)
+    if not 0 < calc_period_s < np.inf:
+        raise PlatformError(
+            f"PriorityCalcPeriod is {scheduler['PriorityCalcPeriod'][:40]!r}, expected at least a minute"
+        )
     return PriorityWeights(
         age=weight("Age") if has_accounting else 0,
         max_age_s=_minutes(scheduler, "PriorityMaxAge", 7 * 86400.0),
         fairshare=weight("Fairshare") if has_accounting else 0,
         is_fair_tree="NO_FAIR_TREE" not in flags,
         half_life_s=_minutes(scheduler, "PriorityDecayHalfLife", 7 * 86400.0),
-        calc_period_s=_minutes(scheduler, "PriorityCalcPeriod", 300.0),
+        calc_period_s=calc_period_s,
         job_size=weight("JobSize"),
         favor_small=scheduler.get("PriorityFavorSmall", "NO").upper() == "YES",
         is_relative_to_time="SMALL_RELATIVE_TO_TIME" in flags,

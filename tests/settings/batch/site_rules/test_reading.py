@@ -8,7 +8,7 @@ import pytest
 
 from hdrl.base.errors import PlatformError, ReadError, WorkloadError
 from hdrl.batch import check_fits, fits, read_platform, read_swf, read_workload
-from hdrl.settings.batch.site_rules.columns import COLUMNS, read_columns, write_columns
+from hdrl.settings.batch.site_rules.columns import COLUMNS, SiteColumns, read_columns, write_columns
 from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind, HetjobPrio, PreemptMode
 from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of, scheduler_parameters
@@ -235,6 +235,11 @@ def test_columns_that_make_no_sense_are_refused(tmp_path: Path, columns: str, me
     platform = read_platform(site_folder(tmp_path, columns=columns) / "platform.json")
     with pytest.raises(ReadError, match=message):
         read_workload(tmp_path / "jobs.swf", platform)
+
+
+def test_jobs_of_federations_have_large_numbers():
+    columns = SiteColumns(Path("columns"), ((2, {"job": "2684354561", "het_group": "7"}),))
+    assert columns.het_groups(np.array([2684354561.0, 1.0])).tolist() == [7, -1]
 
 
 def test_het_jobs_have_at_most_so_many_components(tmp_path: Path):

@@ -1,0 +1,105 @@
+"""Settings of a site that decide about schedules, but that no simulation follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+_NO, _NO_LIMIT, _UP = ("NO",), ("UNLIMITED", "INFINITE", "0"), ("UP", "UNKNOWN", "IDLE", "CLOUD", "FUTURE")
+
+_OF_LINES: Mapping[str, Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "nodename": {
+        "corespeccount": ("CoreSpecCount", _NO_LIMIT),
+        "cpuspeclist": ("CpuSpecList", ()),
+        "memspeclimit": ("MemSpecLimit", _NO_LIMIT),
+        "state": ("State", _UP),
+    },
+    "partitionname": {
+        "qos": ("QOS", ("N/A",)),
+        "maxcpuspernode": ("MaxCPUsPerNode", _NO_LIMIT),
+        "maxcpuspersocket": ("MaxCPUsPerSocket", _NO_LIMIT),
+        "oversubscribe": ("OverSubscribe", ("NO", "EXCLUSIVE")),
+        "shared": ("Shared", ("NO", "EXCLUSIVE")),
+        "state": ("State", _UP),
+        "exclusiveuser": ("ExclusiveUser", _NO),
+        "exclusivetopo": ("ExclusiveTopo", _NO),
+        "lln": ("LLN", _NO),
+        "reqresv": ("ReqResv", _NO),
+    },
+}
+"""Keys of lines of nodes and partitions: how Slurm writes them, and values that have no effect."""
+
+_OF_SITE: Mapping[str, tuple[str, ...]] = {
+    "SchedulerType": ("SCHED/BACKFILL",),
+    "PriorityWeightAssoc": ("0",),
+    "PriorityWeightTRES": (),
+    "PriorityUsageResetPeriod": ("NONE",),
+    "FairShareDampeningFactor": ("1",),
+}
+"""Keys of ``slurm.conf``, and values that have no effect or are followed."""
+
+_FLAGS = ("", "FAIR_TREE", "NO_FAIR_TREE", "SMALL_RELATIVE_TO_TIME")
+"""Values of PriorityFlags that are followed."""
+
+_CPUS = ("GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPerUser")
+"""Limits of trackable resources, of which those of CPUs are followed."""
+
+_OF_QOS = (
+    *("Name", "ID", "Description", "Priority", "Preempt", "PreemptMode", "PreemptExemptTime", "GraceTime", "MaxWall"),
+    *("GrpTRES", "GrpJobs", "MaxTRESPU", "MaxTRESPerUser", "MaxJobsPU", "MaxJobsPerUser", "MaxSubmitPU"),
+    *("MaxSubmitJobsPU", "MaxSubmitJobsPerUser"),
+)
+_OF_ACCOUNTS = (
+    *("Cluster", "Account", "ParentName", "Par Name", "User", "Partition", "ID", "LFT", "RGT", "Lineage", "Comment"),
+    *("Flags", "QOS", "QOSLevel", "Def QOS", "DefaultQOS", "Share", "Fairshare", "GrpTRES", "GrpJobs", "MaxTRES"),
+    "MaxJobs",
+)
+"""Columns of sacctmgr that are followed, or set no limit."""
+
+
+def ignored_of_line(kind: str, values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the settings of a line of nodes (``nodename``) or of a partition (``partitionname``)."""
+    for key, (title, without_effect) in _OF_LINES[kind].items():
+        text = values.get(key, "")
+        if text and text.upper().partition(":")[0] not in without_effect:
+            yield f"{title}={text}"
+
+
+def ignored_settings(
+    scheduler: Mapping[str, str],
+    qos: Mapping[str, Mapping[str, str]],
+    accounts: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """Return the settings of a site, its QOS and its accounts, each with the names of those that have it.
+
+    Parameters
+    ----------
+    scheduler
+        Keys of ``slurm.conf`` with their texts.
+    qos, accounts
+        Columns of sacctmgr, by name.
+    """
+    found = [
+        f"{key}={scheduler[key]}"
+        for key, without_effect in _OF_SITE.items()
+        if scheduler.get(key) and scheduler[key].upper() not in without_effect
+    ]
+    flags = [word.strip() for word in scheduler.get("PriorityFlags", "").split(",")]
+    found += [f"PriorityFlags={word}" for word in flags if word.upper() not in _FLAGS]
+    for kind, followed, rows in (("QOS", _OF_QOS, qos), ("account", _OF_ACCOUNTS, accounts)):
+        names: dict[str, list[str]] = {}
+        for name, row in rows.items():
+            for column in _ignored_columns(row, followed):
+                names.setdefault(column, []).append(name)
+        found += [f"{column} of {kind} {', '.join(having)}" for column, having in names.items()]
+    return found
+
+
+def _ignored_columns(row: Mapping[str, str], followed: tuple[str, ...]) -> Iterator[str]:
+    for column, text in row.items():
+        if column in _CPUS and column in followed:
+            kinds = (part.partition("=")[0] for part in text.split(","))
+            yield from (f"{column}={kind}" for kind in kinds if kind not in ("", "cpu", "billing"))
+        elif column == "Flags":
+            yield from (f"Flags={word}" for word in text.split(",") if word not in ("", "DenyOnLimit"))
+        elif column not in followed and text not in ("1.000000", "cluster"):
+            yield column
