@@ -22,7 +22,7 @@ from hdrl.base.windows import PARTS, index_of_share, range_of_shares, side_by_si
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import Role, names_of
 from hdrl.envs.episodes import Part
-from hdrl.metrics.formulas import bounded_slowdown, slowdown
+from hdrl.metrics.formulas import bounded_slowdown, percentiles, slowdown
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.kernel.state import BatchState, new_state
@@ -202,7 +202,7 @@ class WindowOutcome:
 
         ``wait_s``, ``run_s``: waiting and run times of the jobs that count, in seconds.
         """
-        tail_s = float(np.percentile(wait_s, 99)) + 60.0
+        tail_s = float(percentiles(wait_s, (99,))[0]) + 60.0
         return cls(OBJECTIVES[objective](wait_s, run_s) + ADDED.get(objective, 0.0), tail_s, float(wait_s.max()))
 
 
