@@ -10,6 +10,9 @@ CODE = """
 import sys
 import torch
 import hdrl.learn
+from hdrl.compiled.backends import IS_FAST
+
+assert not IS_FAST or "numba" not in sys.modules, "trainings load Numba only to compile"
 
 def step(weights):
     optimizer = torch.optim.Adam([weights], fused=True)
