@@ -32,13 +32,19 @@ settings.load_profile("repeatable")
 os.environ.pop("COLUMNS", None)
 
 # What is begun first: a file that compiles the simulator and one that compiles environments, so that two processes do
-# not compile the same; then files that take long as a whole, which begun last would keep a single process busy.
+# not compile the same; then files that take long as a whole, which begun last would keep a single process busy. Those
+# that wait for a real Slurm use next to no processor time: they run while the other process computes. Last in the
+# alphabet, they would all run at the end, two at a time.
 FIRST_FILES = (
     "test_readme.py",
     "test_policy_pair.py",
     "test_learning_docs.py",
+    "test_real.py",
     "test_oracle_equality.py",
+    "test_accounting.py",
     "test_page_browser.py",
+    "test_fidelity.py",
+    "test_failures.py",
 )
 
 

@@ -53,3 +53,6 @@ PLAIN_NUMBA = not JIT_DISABLED and (
 
 IS_FAST = not JIT_DISABLED and not PLAIN_NUMBA
 """True if parts of Numba are used that may change between versions."""
+
+TILE_ROWS = 16
+"""Rows that ``multiply_tile`` of each backend takes: with four units they fill half of the registers of 32 bytes."""

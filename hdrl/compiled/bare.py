@@ -32,7 +32,7 @@ from hdrl.base.errors import OutputError, SimulationError
 from hdrl.base.files import atomic_write_bytes, read_own
 from hdrl.compiled.backends import IS_FAST, NUMBA_VERSION
 from hdrl.compiled.cache import CHOSEN_VARIABLE, SIMULATOR, announce_compiling
-from hdrl.compiled.intact import BARE_SUFFIX, writing
+from hdrl.compiled.intact import BARE_SUFFIX, compiling_alone, writing
 
 _LOG = logging.getLogger(__name__)
 
@@ -183,16 +183,16 @@ class BareEntry:
         facts = repr((made_for(), [_type_of(argument) for argument in arguments]))
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         path = self._folder / f"{name}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}{BARE_SUFFIX}"
-        try:
-            content = read_own(path)
-        except OSError:
-            announce_compiling(self._folder, self._text)
+        content = _kept(path)
+        if content is not None:
+            return _linked(name, content)
+        announce_compiling(self._folder, self._text)
+        with compiling_alone(path):
+            content = _kept(path)  # another process may have compiled it meanwhile
+            if content is not None:
+                return _linked(name, content)
             content = self._compiled(function, arguments).written()
-            is_new = True
-        else:
-            is_new = False
-        linked = _linked(name, content)
-        if is_new:
+            linked = _linked(name, content)
             _keep(path, content if linked is not None else b"")
         return linked
 
@@ -205,6 +205,14 @@ def _linked(name: str, content: bytes) -> _Linked | None:
         return _Linked(name, Code.read(content))
     except (RuntimeError, AttributeError) as error:
         _LOG.info("%s is loaded with Numba: %s", name, error)
+        return None
+
+
+def _kept(path: Path) -> bytes | None:
+    """Return the code in the cache; ``None`` if there is none."""
+    try:
+        return read_own(path)
+    except OSError:
         return None
 
 

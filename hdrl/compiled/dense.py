@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled import elementary32
+from hdrl.compiled.backends import TILE_ROWS
 from hdrl.compiled.jit import backend, jit
-from hdrl.compiled.plain import TILE_ROWS
 
 _TILE = 4
 """Units of two layers that are computed with together: 16 products for 8 loads."""

@@ -23,6 +23,8 @@ SUMS = "checksums.json"
 BARE_SUFFIX = ".code"
 """Of files with code that is loaded without Numba (`hdrl.compiled.bare`)."""
 
+_LOCK_SUFFIX = ".lock"
+
 
 def _files_in(folder: Path) -> list[Path]:
     """Return the files of compiled code in a folder, wherever Numba puts them below it: indices, data, bare code."""
@@ -83,19 +85,38 @@ def _deny_others(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process writes; where folders cannot be locked, the code may be compiled once more."""
+def compiling_alone(path: Path) -> Iterator[None]:
+    """Let one process at a time compile the code of a file; the others wait, and find the file afterwards.
+
+    Workers of a comparison need the same code at the same time: each would compile it, for half a minute on a core.
+    """
+    lock = path.with_suffix(_LOCK_SUFFIX)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a shared folder that only root may change
+            stack.enter_context(_locked(lock, os.O_RDWR | os.O_CREAT))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                lock.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, flags: int = os.O_RDONLY) -> Iterator[None]:
+    """Wait until no other process holds the lock; where nothing can be locked, the code may be compiled once more."""
     try:
         import fcntl
     except ModuleNotFoundError:
         yield
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, flags, 0o600)
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a copy of this process may have the descriptor, too
         os.close(descriptor)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.compiled.backends import JIT_DISABLED
+from hdrl.compiled.backends import JIT_DISABLED, TILE_ROWS
 from hdrl.compiled.fma import fma
 from hdrl.compiled.jit import jit
 
@@ -109,10 +109,6 @@ def lowest(word):  # type: ignore[no-untyped-def]
         word >>= _ONE
         n += 1
     return n
-
-
-TILE_ROWS = 16
-"""Rows that `multiply_tile` takes: with four units they fill half of the registers of 32 bytes."""
 
 
 @jit

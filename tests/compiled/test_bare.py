@@ -21,7 +21,7 @@ from hdrl.compiled.borrow import take_as
 from hdrl.compiled.borrowed import Addresses, Borrowed
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import new_arrays, own
-from hdrl.compiled.jit import entry_in
+from hdrl.compiled.jit import _bare_code, entry_in
 
 pytestmark = pytest.mark.skipif(not bare.IS_TRIED, reason="bare code is not tried here")
 
@@ -102,6 +102,33 @@ def test_it_takes_and_returns_numbers_and_changes_the_arrays(folder: Path) -> No
     assert borrowed.arrays.coins.tolist() == [5, 5, 11]
     assert entry_in(folder)(empty)(borrowed.addresses) is None
     assert not borrowed.arrays.coins.any()
+
+
+def test_two_processes_do_not_compile_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two entries stand for the two: locks of one process exclude each other as those of two do."""
+    compiling, other_is_here, compiled = threading.Event(), threading.Event(), []
+    read = bare.read_own
+
+    def compile_slowly(function: Callable[..., object], arguments: tuple[object, ...]) -> Code:
+        compiled.append(function)
+        compiling.set()
+        assert other_is_here.wait(60)
+        return _bare_code(function, arguments)
+
+    def read_own(path: Path) -> bytes:
+        if compiling.is_set():
+            other_is_here.set()
+        return read(path)
+
+    monkeypatch.setattr(bare, "read_own", read_own)
+    entries = [bare.BareEntry(count, folder, count, compile_slowly) for _ in range(2)]
+    borrowed = Borrowed(new_till())
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(entries[0], borrowed.addresses)
+        assert compiling.wait(60)
+        assert (entries[1](borrowed.addresses), first.result()) == (3, 3)
+    assert compiled == [count]
+    assert not list(folder.glob("*.lock"))
 
 
 def test_it_takes_arrays_and_tuples_of_arrays(folder: Path) -> None:

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from hdrl.compiled.plain import TILE_ROWS
+from hdrl.compiled.backends import TILE_ROWS
 
 _ROWS = ir.VectorType(ir.FloatType(), TILE_ROWS)
 _N_OUTPUTS, _N_INPUTS = 4, 4

@@ -10,10 +10,10 @@ import numpy as np
 
 from hdrl.compiled import elementary32 as own
 from hdrl.compiled.addresses import read, write
+from hdrl.compiled.backends import TILE_ROWS
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.dense import multiply_tile
 from hdrl.compiled.jit import entry_in, jit
-from hdrl.compiled.plain import TILE_ROWS
 from hdrl.compiled.quantiles import normal, waiting_time
 
 _entry = entry_in(

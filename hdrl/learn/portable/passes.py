@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from hdrl.compiled.backends import TILE_ROWS
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.dense import pad, send, send_back, unpad
 from hdrl.compiled.jit import entry_in, jit
-from hdrl.compiled.plain import TILE_ROWS
 
 BLOCK = 256
 """Rows that pass the layers together; their units take only 70 kB. Through 7-32-16-8-1 and back, in turn on one core,

@@ -22,7 +22,7 @@ from hdrl.base.windows import PARTS, index_of_share, range_of_shares, side_by_si
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import Role, names_of
 from hdrl.envs.episodes import Part
-from hdrl.metrics.formulas import bounded_slowdown, slowdown
+from hdrl.metrics.formulas import bounded_slowdown, percentiles, slowdown
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.kernel.state import BatchState, new_state
@@ -166,13 +166,13 @@ class JudgedLog:
         counting = slice(warm_up, warm_up + n_jobs)
         if self.platform.site is not None:
             return [self._outcome_at_site(window, policy, counting) for policy in policies]
-        initial_states: dict[PolicyRule, BatchState] = {}
+        simulations: dict[tuple[PolicyRule, int], _Simulation] = {}
         results = []
         for policy in policies:
-            plain = replace(policy.rule, weights=())  # what decides about the arrays at date 0
-            if plain not in initial_states:
-                initial_states[plain] = _initial_state(self.platform, window, plain)
-            wait_s, run_s = (times[counting] for times in _waits_and_runs(initial_states[plain], policy))
+            plain, n_weights = replace(policy.rule, weights=()), len(policy.rule.weights)  # what the arrays depend on
+            if (plain, n_weights) not in simulations:
+                simulations[plain, n_weights] = _Simulation(self.platform, window, plain, n_weights)
+            wait_s, run_s = (times[counting] for times in simulations[plain, n_weights].waits_and_runs(policy))
             results.append(WindowOutcome.of(self.objective, wait_s, run_s))
         return results
 
@@ -202,7 +202,7 @@ class WindowOutcome:
 
         ``wait_s``, ``run_s``: waiting and run times of the jobs that count, in seconds.
         """
-        tail_s = float(np.percentile(wait_s, 99)) + 60.0
+        tail_s = float(percentiles(wait_s, (99,))[0]) + 60.0
         return cls(OBJECTIVES[objective](wait_s, run_s) + ADDED.get(objective, 0.0), tail_s, float(wait_s.max()))
 
 
@@ -268,20 +268,29 @@ def _window_bounds(part: Part, workload: Workload, first_n_jobs: int) -> tuple[i
     return range_of_shares((float(low), float(high)), workload.n_jobs, what="part", items=f"jobs of {workload.name}")
 
 
-def _initial_state(platform: Platform, window: Workload, rule: PolicyRule) -> BatchState:
-    state = new_state(platform, window, energy=False, logging=False, rule=rule)
-    state.scalars["follows_progress"] = 0
-    return state
+class _Simulation:
+    """Simulate a window under policies that need the same arrays, in the same memory.
 
+    New arrays for each policy would take 15 % longer (0.97 instead of 0.84 s for 600 windows of 256 jobs).
+    """
 
-def _waits_and_runs(initial: BatchState, policy: PolicyPair) -> tuple[Floats, Floats]:
-    """Simulate a window; return its jobs' waiting and run times in seconds."""
-    own = {name: getattr(initial, name).copy() for name in _CHANGING}
-    state = initial._replace(**own, weights=np.array(policy.rule.weights, dtype=np.float64))
-    borrowed = Borrowed(state)
-    entries.begin(borrowed)
-    status = entries.run_pair(borrowed, policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling)
-    if status != codes.ENDED:
-        raise SimulationError(f"a window ended with status {status}")
-    jobs = state.jobs
-    return jobs["start_s"] - jobs["submit_s"], jobs["run_s"].copy()
+    def __init__(self, platform: Platform, window: Workload, rule: PolicyRule, n_weights: int) -> None:
+        initial = new_state(platform, window, energy=False, logging=False, rule=rule)
+        initial.scalars["follows_progress"] = 0
+        own = {name: getattr(initial, name).copy() for name in _CHANGING}
+        self._state = initial._replace(**own, weights=np.zeros(n_weights))
+        self._borrowed = Borrowed(self._state)
+        self._restored = [(own[name].view(np.uint8), getattr(initial, name).view(np.uint8)) for name in own]
+
+    def waits_and_runs(self, policy: PolicyPair) -> tuple[Floats, Floats]:
+        """Return the waiting and run times of the jobs under a policy, in seconds."""
+        for target, source in self._restored:
+            np.copyto(target, source)
+        self._state.weights[:] = policy.rule.weights
+        entries.begin(self._borrowed)
+        numbers = policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling
+        status = entries.run_pair(self._borrowed, *numbers)
+        if status != codes.ENDED:
+            raise SimulationError(f"a window ended with status {status}")
+        jobs = self._state.jobs
+        return jobs["start_s"] - jobs["submit_s"], jobs["run_s"].copy()
