@@ -71,7 +71,7 @@ def test_cleanrls_models_decide_as_there(tmp_path: Path, options: Path) -> None:
     agent = load_agent(tmp_path / "m.pt")
     logits = actor(OBSERVATIONS.flatten(1))
     assert torch.equal(agent.act(OBSERVATIONS, None, explore=False).actions, logits.argmax(-1))
-    assert agent.values(OBSERVATIONS, None) == pytest.approx(critic(OBSERVATIONS.flatten(1))[:, 0].detach())
+    assert agent.values(OBSERVATIONS, None) == pytest.approx(critic(OBSERVATIONS.flatten(1))[:, 0].detach(), abs=1e-6)
     mask = torch.ones(20, N_ROWS, dtype=torch.bool).scatter_(1, logits.argmax(-1, keepdim=True), value=False)
     assert torch.equal(agent.act(OBSERVATIONS, mask, explore=False).actions, logits.topk(2).indices[:, 1])
     checkpoint = load_checkpoint(tmp_path / "m.pt")

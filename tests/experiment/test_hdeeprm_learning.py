@@ -271,10 +271,14 @@ def test_of_several_classes_hdeeprm_takes_the_first(tmp_path: Path):
         (
             "functional.softmax(",
             "(lambda x, dim: x)(",
-            r"mine.py:14: Mine.forward_policy gave \[.*, expected probabilities",
+            r"mine.py:14: Mine.forward_policy returned \[.*, expected probabilities",
         ),
-        ("return functional", "return float('nan') * functional", r"mine.py:14: Mine.forward_policy gave \[nan"),
-        ("return functional", "_ = functional", r"mine.py:14: Mine.forward_policy gave None, expected probabilities"),
+        ("return functional", "return float('nan') * functional", r"mine.py:14: Mine.forward_policy returned \[nan"),
+        (
+            "return functional",
+            "_ = functional",
+            r"mine.py:14: Mine.forward_policy returned None, expected probabilities",
+        ),
         (
             "def forward(self",
             "def decide(self) -> None:\n        pass\n\n    def forward(self",

@@ -117,7 +117,7 @@ def test_losses_that_are_no_numbers_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Judges, "random", None, raising=False)
     trainer.interaction.envs.random = type("Odd", (), {"uniform": lambda *_: np.nan})()  # type: ignore[attr-defined]
     monkeypatch.setattr(Judges, "reset", lambda self, **_: (np.zeros((self.num_envs, 1), np.float32), {}))
-    with pytest.raises(LearningError, match="judged to be nan"):
+    with pytest.raises(LearningError, match="score of a candidate is nan"):
         trainer.run(1)
 
 

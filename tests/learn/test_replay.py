@@ -176,5 +176,5 @@ def test_a_saved_buffer_draws_the_same() -> None:
 
 
 def test_a_buffer_without_room_is_refused() -> None:
-    with pytest.raises(LearningError, match="not even 2 for each of 8"):
+    with pytest.raises(LearningError, match="too small, expected 2 or more for each of 8"):
         replay(8, capacity=15)

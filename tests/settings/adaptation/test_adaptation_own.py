@@ -93,7 +93,7 @@ def test_a_table_of_an_own_network_is_measured_by_times_of_a_machine_and_read(
         (("--clock", "table:"), "clock is 'table:', expected counted, table:FILE or wall"),
         (("--clock", "table:broken.json"), "broken.json: is not a table of times, expected an object with machine"),
         (("--device", "gv100"), "clock 'counted' counts for counted, not for gv100"),
-        (("--budget", "nan"), "are not within the budget of nan s"),
+        (("--budget", "nan"), "'nan' is not a valid float"),
         (("--start", "-1"), "are not within the budget"),
         (("--model", "wide.py"), "wide.py: 3 decisions among 17 actions are more than 4096 sequences"),
         (("--model", "none.py"), "none.py"),
