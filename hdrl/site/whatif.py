@@ -302,21 +302,29 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
         value, _, high = row["numbers"]["p95_wait_s"]
         return value, math.inf if high is None else high
 
+    def named(row: Mapping[str, Any], verb: str = "") -> str:
+        return f"{row['nodes']:,} nodes ({row['size']}) under {row['policy']}{verb}: {costs[id(row)]:,.0f} a day"
+
+    def cheapest(values: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        return min(values, key=lambda row: (costs[id(row)], ends(row)[0]))
+
     sure = [row for row in rows if ends(row)[1] < question.target_s]
     likely = [row for row in rows if ends(row)[0] < question.target_s]
-    best = min(sure or likely, key=lambda row: (costs[id(row)], ends(row)[0]), default=None)
-    if best is None:
+    if not likely:
         nearest = min(rows, key=lambda row: ends(row)[0])
         return (
             f"No machine has {target} under any of these policies. The nearest has {ends(nearest)[0] / 3600:.1f} h: "
             f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Try larger machines "
             "(--nodes +50%,+100%) or another target (--target-wait)."
         )
-    hedge = "" if sure else " on the mean, but not with its whole interval,"
-    return (
-        f"The cheapest machine with {target}{hedge} has {best['nodes']:,} nodes ({best['size']}) under "
-        f"{best['policy']}: {costs[id(best)]:,.0f} a day."
-    )
+    if not sure:
+        return (
+            f"The cheapest machine with {target} on the mean, but not with its whole interval, has "
+            f"{named(cheapest(likely))}."
+        )
+    best, by_mean = cheapest(sure), cheapest(likely)
+    text = f"The cheapest machine with {target}, its whole interval included, has {named(best)}."
+    return text if by_mean is best else f"{text} By the mean alone, {named(by_mean, ' would do')}."
 
 
 def _notes(n_wide: int, conf: SiteConf, question: WhatIf, *, has_rules: bool) -> list[str]:
