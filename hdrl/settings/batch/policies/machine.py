@@ -109,7 +109,8 @@ class MachinePicture:
 
     def duration_at(self, job: int, gflops: float) -> float:
         """Return the expected run time of a job on cores of a speed, in seconds."""
-        return float(self.jobs["requested_time_s"][job] * self.tables.reference_flops / (gflops * 1e9))
+        requested_s = max(float(self.jobs["requested_time_s"][job]), 0.0)  # an unknown one (-1) is none, as in the kernel
+        return requested_s * self.tables.reference_flops / (gflops * 1e9)
 
     def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of some cores on each node, shape ``(n_nodes,)``."""

@@ -144,6 +144,13 @@ def test_checks_of_a_trace_can_fail(field: str, row: int, value: float, text: st
         check_trace(replace(trace, records=records))
 
 
+def test_checks_end_at_late_dates():
+    """Logs that keep their dates have seconds since 1970: there, the clock cannot tell 1e-7 s apart."""
+    platform = small_platform(Node((Processor(2, 3.0),)))
+    jobs = [JobSpec(1.7e9 + k / 7, 1 + k % 2, gflop=10.0 / 3, bandwidth_gbps=7.0) for k in range(6)]
+    check_trace(run_policy("first-high_gflops", World(platform, small_workload(*jobs))))
+
+
 def test_checks_of_memory_and_of_the_whole_energy_can_fail():
     trace = run_policy("first-high_gflops", WORLDS["memory and bandwidth"])
     jobs = trace.workload.jobs.copy()
