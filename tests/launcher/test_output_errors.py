@@ -14,7 +14,10 @@ FULL = Path("/dev/full")
 
 @pytest.mark.parametrize(("text", "shown"), [("Unable to allocate 745. GiB", "745. GiB"), ("", "no more is free")])
 def test_too_little_memory_is_one_line(text: str, shown: str):
-    with pytest.raises(click.ClickException, match=f"the memory does not suffice .*{shown}") as caught, one_line("hdrl"):
+    with (
+        pytest.raises(click.ClickException, match=f"the memory does not suffice .*{shown}") as caught,
+        one_line("hdrl"),
+    ):
         raise MemoryError(text)
     assert isinstance(caught.value, OneLine)
     assert caught.value.exit_code == 2
