@@ -106,6 +106,8 @@ def one_line(program: str) -> Iterator[None]:
             raise
         name = readable(str(error.filename), MAX_SHOWN_PATH)
         raise OneLine(program, f"{name}: cannot be used ({error.strerror})") from None
+    except MemoryError as error:  # absurd numbers of jobs, users or cores
+        raise OneLine(program, f"the memory does not suffice ({str(error) or 'no more is free'})") from None
     except Terminated as error:
         raise after_signal(program, "terminated", error.number) from None
     except KeyboardInterrupt:

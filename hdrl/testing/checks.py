@@ -239,7 +239,8 @@ def _phases(trace: BatchTrace, histories: list[_History], job: int) -> Iterator[
             until_s = min(changes[later] if later < len(changes) else end_s, now_s + amount / flops)
             yield _Phase(now_s, until_s, flops)
             amount -= flops * (until_s - now_s)
-            amount = amount if amount > flops * _TOLERANCE_S else 0.0
+            # Late dates cannot tell short stretches apart: at 1e9 s, the clock's resolution is 1.2e-7 s.
+            amount = amount if amount > flops * max(_TOLERANCE_S, np.spacing(until_s)) else 0.0
             now_s = until_s
 
 

@@ -1,15 +1,29 @@
-"""A full disk behind what is printed is one line, not a traceback."""
+"""A full disk behind what is printed, or too little memory, is one line, not a traceback."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from hdrl.launcher.errors import OneLine, one_line
+
 FULL = Path("/dev/full")
-pytestmark = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 
 
+@pytest.mark.parametrize(("text", "shown"), [("Unable to allocate 745. GiB", "745. GiB"), ("", "no more is free")])
+def test_too_little_memory_is_one_line(text: str, shown: str):
+    with (
+        pytest.raises(click.ClickException, match=f"the memory does not suffice .*{shown}") as caught,
+        one_line("hdrl"),
+    ):
+        raise MemoryError(text)
+    assert isinstance(caught.value, OneLine)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize(
     ("program", "words"),
     [

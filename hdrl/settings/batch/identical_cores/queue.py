@@ -20,9 +20,10 @@ def key_value(state, job, key):
         return job_key(state, job, key, state.jobs[job].requested_time_s)
     row = state.jobs[job]
     wait_s = -1.0 - row.submit_s  # a job that has not started has started at -1 there
+    requested_s = row.requested_time_s if row.requested_time_s > 0.0 else 1.0
     if key == codes.JOB_WFP3_INVERTED:
-        return -((wait_s / row.requested_time_s) ** 3) * row.n_requested
-    return -(wait_s + _TINY) / (math.log2(row.n_requested + _TINY) * row.requested_time_s)
+        return -((wait_s / requested_s) ** 3) * row.n_requested
+    return -(wait_s + _TINY) / (math.log2(row.n_requested + _TINY) * requested_s)
 
 
 @jit

@@ -49,8 +49,9 @@ class JobColumns:
 def job_table(columns: JobColumns) -> NDArray[np.void]:
     """Return the table, an array of `identical_cores.state.JOB_DTYPE`."""
     table = np.zeros(len(columns.submit_s), dtype=JOB_DTYPE)
-    for name in ("submit_s", "run_s", "requested_time_s", "n_requested", "memory_mib", "bandwidth_gbps"):
+    for name in ("submit_s", "run_s", "n_requested", "memory_mib", "bandwidth_gbps"):
         table[name] = getattr(columns, name)
+    table["requested_time_s"] = np.maximum(columns.requested_time_s, 0.0)  # as in the kernel
     table["rank"] = np.arange(len(table))
     return table
 
@@ -62,8 +63,6 @@ def _by_largest(name: str, values: FloatArray, columns: JobColumns) -> FloatArra
 
 
 def _absent(name: str, values: FloatArray) -> NDArray[np.bool_]:
-    if name == "requested_time_s":
-        return np.zeros(len(values), dtype=np.bool_)
     return values <= 0 if name == "memory_mib" else values < 0
 
 

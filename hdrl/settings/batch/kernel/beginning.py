@@ -185,8 +185,10 @@ def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
 def jobs(workload: Workload) -> NDArray[np.void]:
     """Return the job rows, before anything happened."""
     rows = np.zeros(workload.n_jobs, dtype=JOB_STATE_DTYPE)
-    for name in ("submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"):
+    for name in ("submit_s", "walltime_s", "memory_mib", "bandwidth_gbps"):
         rows[name] = workload.jobs[name]
+    # An unknown time (-1) counts as none at all: a reservation that ended before it began would double cores.
+    rows["requested_time_s"] = np.maximum(workload.jobs["requested_time_s"], 0.0)
     rows["n_requested"] = workload.jobs["cores"]
     rows["first_step"] = workload.first_step[workload.jobs["profile"]]
     rows["end_step"] = workload.first_step[workload.jobs["profile"] + 1]

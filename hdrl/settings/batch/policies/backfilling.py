@@ -180,7 +180,7 @@ class Easy(Backfilling):
         waiting = set(queue[1:])
         others = [job for job in arrivals if job in waiting]
         if self.order == "sjf":
-            others.sort(key=lambda job: float(machine.jobs["requested_time_s"][job]))
+            others.sort(key=machine.requested_s)
         return others
 
 

@@ -115,7 +115,8 @@ def _planned(
         job = choose(best, key=lambda one: best[one].end_s)
         place = best.pop(job)
         plan.append((job, place))
-        ready_s[place.cores] = place.end_s
+        # Cores are not free again at once, even where a job is expected to take no time.
+        ready_s[place.cores] = max(place.end_s, math.nextafter(place.start_s, math.inf))
         # Cores are only taken, so that only those who wanted this node may do better elsewhere now.
         for other, wanted in best.items():
             if wanted.node == place.node:
@@ -128,9 +129,11 @@ def _best_placement(
 ) -> _Placement:
     """Return the place where a job would be done first."""
     wanted = int(machine.jobs["cores"][job])
+    wanted_mib = wanted * float(machine.jobs["memory_mib"][job])
+    memory_mib = machine.tables.platform.memory_mib
     found: _Placement | None = None
     for node, cores in enumerate(cores_of):
-        if len(cores) < wanted:
+        if len(cores) < wanted or wanted_mib > memory_mib[node]:
             continue
         chosen = cores[np.argsort(ready_s[cores], kind="stable")[:wanted]]
         start_s = float(ready_s[chosen].max())
@@ -139,5 +142,9 @@ def _best_placement(
             found = _Placement(node, chosen, start_s, end_s)
     if found is None:
         widest = max(map(len, cores_of))
+        if wanted <= widest:
+            largest = max(memory_mib[node] for node, cores in enumerate(cores_of) if len(cores) >= wanted)
+            found_here = f"{wanted_mib:g} MiB, the largest such node has {largest:g}"
+            raise DecisionError(f"job {job} wants {wanted} cores of one node with {found_here}")
         raise DecisionError(f"job {job} wants {wanted} cores of one node, the widest node has {widest}")
     return found

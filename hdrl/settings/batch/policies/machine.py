@@ -109,7 +109,11 @@ class MachinePicture:
 
     def duration_at(self, job: int, gflops: float) -> float:
         """Return the expected run time of a job on cores of a speed, in seconds."""
-        return float(self.jobs["requested_time_s"][job] * self.tables.reference_flops / (gflops * 1e9))
+        return self.requested_s(job) * self.tables.reference_flops / (gflops * 1e9)
+
+    def requested_s(self, job: int) -> float:
+        """Return the requested time of a job in seconds; an unknown one (-1) is 0, as in the kernel."""
+        return max(float(self.jobs["requested_time_s"][job]), 0.0)
 
     def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of some cores on each node, shape ``(n_nodes,)``."""

@@ -288,7 +288,7 @@ def merge(workloads: Iterable[Workload]) -> Workload:
     dropped = {f"{part.name}: {reason}": n for part in parts for reason, n in part.n_dropped.items()}
     return Workload(
         name="+".join(part.name for part in parts),
-        jobs=read_only(np.concatenate(jobs)),
+        jobs=read_only(_with_names_of(np.concatenate(jobs), extra["jobs"])),
         job_ids=tuple(job_id for part in parts for job_id in part.job_ids),
         steps=read_only(np.concatenate([part.steps for part in parts])),
         first_step=first_step,
@@ -301,6 +301,15 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         requested_energy_j=np.concatenate(energies_j) if len(energies_j) == len(parts) else None,
         not_simulated=not_simulated,
     )
+
+
+def _with_names_of(rows: NDArray[np.void], described: Sequence[dict[str, Any]]) -> NDArray[np.void]:
+    """Renumber users, groups and so on of several files that are texts: each file has numbered its own from 0 on."""
+    for key in NUMBER_FIELDS:
+        if any(not is_plain_name(job.get(key, UNKNOWN)) for job in described):
+            known = zip(rows[key].tolist(), (job.get(key, UNKNOWN) for job in described), strict=True)
+            rows[key] = numbered([number if is_plain_name(name) else name for number, name in known])
+    return rows
 
 
 def mapping(value: object) -> dict[str, Any]:

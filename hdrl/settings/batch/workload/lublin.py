@@ -18,7 +18,7 @@ from hdrl.base import elementary
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.build import MAX_VALUE
+from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE
 from hdrl.settings.batch.workload.estimates import tsafrir_estimates
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.models import KIB_PER_MIB, MEMORIES_MIB
@@ -262,6 +262,8 @@ def _check(n_jobs: int, n_cores: int, load: float | None, n_users: int, n_execut
     ):
         if value < least:
             raise OptionsError(f"{name} is {value}, expected at least {least}")
+        if name != "seed" and value > MAX_INT32:
+            raise OptionsError(f"{name} is {value}, expected at most {MAX_INT32}")
     if load is not None and not 0 < load < np.inf:
         raise OptionsError(f"load is {load}, expected a positive number")
 

@@ -194,7 +194,7 @@ class PickRules(Easy):
         """Start the jobs that may overtake the chosen one, in the order of their submission or requested time."""
         jobs = [job for job, fit in zip(self.queue, self.fitting().tolist(), strict=True) if fit]
         if self._backfilling == "easy_sjbf":
-            jobs.sort(key=lambda job: float(self.machine.jobs["requested_time_s"][job]))
+            jobs.sort(key=self.machine.requested_s)
         for job in jobs:
             self._overtake(job)
 

@@ -15,12 +15,14 @@ from hdrl.experiment.train.environments import environment_from, environment_of
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.job_pick import JobPickEnv
+from hdrl.settings.batch.envs.job_pick_options import FEATURES
 from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 from hdrl.settings.batch.envs.machines import pool_inputs
 from hdrl.settings.batch.workload import Workload
 
 from .test_job_pick_player import jobs_without_coincidences, play
 
+ALL_SEEN = {"features": list(FEATURES), "predictor": "user_mean"}
 SEEN = {"features": ["log_requested_time", "index", "backlog", "earliest_start"], "predictor": "last2"}
 
 
@@ -103,6 +105,19 @@ def test_models_of_older_versions_see_what_they_saw() -> None:
     assert "scales" in dict(JobPickSpec().cautions(older.arguments))
     assert "scales" not in dict(JobPickSpec().cautions({**older.arguments, "scaled_columns": False}))
     assert "scales" not in dict(JobPickSpec().cautions({"scales": "fixed"}))
+
+
+@pytest.mark.parametrize("scales", ["fixed", "largest"])
+def test_jobs_without_requested_times_are_seen_within_bounds(scales: str) -> None:
+    platform, workload = jobs_without_coincidences(20)
+    jobs = workload.jobs.copy()
+    jobs["requested_time_s"][::2] = -1.0
+    env = JobPickEnv(platform=platform, workload=replace(workload, jobs=jobs), n_jobs="all", scales=scales, **ALL_SEEN)
+    observation, info = env.reset(seed=0)
+    has_ended = False
+    while not has_ended:
+        assert env.observation_space.contains(observation)
+        observation, _, has_ended, _, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
 
 
 def test_unknown_scales_are_refused() -> None:

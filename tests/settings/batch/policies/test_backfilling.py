@@ -263,7 +263,7 @@ def test_the_queue_is_read_once_to_find_who_may_overtake(order):
             return super().__getitem__(place)
 
     queue = Queue([3, 1, 0, 2])
-    jobs = {"requested_time_s": [5.0, 3.0, 4.0, 9.0]}
-    found = PythonEasy(order=order)._candidates(SimpleNamespace(jobs=jobs), queue, [0, 1, 2, 3])
+    requested_s = [5.0, 3.0, 4.0, 9.0].__getitem__
+    found = PythonEasy(order=order)._candidates(SimpleNamespace(requested_s=requested_s), queue, [0, 1, 2, 3])
     assert found == {"fcfs": [0, 1, 2], "sjf": [1, 2, 0], "priority": [1, 0, 2]}[order]
     assert queue.n_read == 1

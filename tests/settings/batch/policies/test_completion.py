@@ -63,6 +63,22 @@ def test_jobs_stay_on_one_node_with_its_memory():
         schedule(MinMin(), job(1.0, cores=3), platform=platform)
 
 
+@pytest.mark.parametrize("requested_s", [0.0, -1.0])
+def test_jobs_without_requested_times_do_not_share_cores(requested_s):
+    jobs = [JobSpec(0.0, 1, gflop=3.0, requested_time_s=requested_s) for _ in range(3)]
+    found = schedule(MinMin(), *jobs, platform=small_platform(Node((Processor(1, 1.0),))))
+    assert found == [(0.0, [0]), (3.0, [0]), (6.0, [0])]
+
+
+def test_jobs_go_to_nodes_that_have_their_memory():
+    platform = small_platform(Node((Processor(2, 2.0),), memory_gb=0.5), Node((Processor(2, 1.0),), memory_gb=1.0))
+    large = JobSpec(0.0, 2, gflop=3.0, requested_time_s=3.0, memory_mib=400.0)
+    assert schedule(MaxMin(), large, platform=platform) == [(0.0, [2, 3])]
+    halves = small_platform(*(Node((Processor(2, 1.0),), memory_gb=0.5) for _ in range(2)))
+    with pytest.raises(DecisionError, match="one node with 800 MiB, the largest such node has 512"):
+        schedule(MaxMin(), large, platform=halves)
+
+
 def test_all_jobs_of_a_log_run():
     platform = hdrl.read_platform("gaia")
     workload = hdrl.read_workload("lublin_gaia_1000", platform, n_jobs=60)

@@ -52,6 +52,13 @@ def test_the_priority_decides_who_moves_first():
     assert starts("sjf+conservative", jobs) == pytest.approx([0, 0, 7, 2], abs=1e-6)
 
 
+def test_jobs_of_unknown_length_wait_for_free_cores():
+    """As in workloads of Batsim without walltimes; nodes are planned here because jobs ask for memory."""
+    jobs = [job(0, 10, 1, 50, memory_mib=250.0), job(1, 10, 1, -1, memory_mib=100.0), job(2, 10, 1, memory_mib=100.0)]
+    found = starts("fcfs+conservative", jobs, Node((Processor(1),)))
+    assert found == pytest.approx([0, 10, 20], abs=1e-6)
+
+
 def test_a_late_job_of_high_priority_waits_for_all_reservations():
     jobs = [job(0, 10, 4), job(1, 20, 4), job(2, 1, 4)]
     assert starts("sjf", jobs) == pytest.approx([0, 11, 10], abs=1e-6)

@@ -25,6 +25,7 @@ from hdrl.settings.batch.policies import (
 )
 from hdrl.settings.batch.policies.choices import BACKFILLINGS
 from hdrl.settings.batch.simulation import BatchTrace, Decision, EmbeddedSimulator, Reject, SetPState, Start, View
+from hdrl.settings.batch.workload.model import StepKind
 from hdrl.testing import (
     JobSpec,
     Node,
@@ -142,6 +143,14 @@ def test_checks_of_a_trace_can_fail(field: str, row: int, value: float, text: st
     records[field][row] = value
     with pytest.raises(AssertionError, match=text):
         check_trace(replace(trace, records=records))
+
+
+def test_checks_end_at_late_dates():
+    """Logs that keep their dates have seconds since 1970: there, the clock cannot tell 1e-7 s apart."""
+    platform = small_platform(Node((Processor(2, 3.0),)))
+    steps = tuple((StepKind.COMPUTE, k * 1e9 / 7, 0) for k in range(1, 6))
+    jobs = [JobSpec(1.7e9 + k / 7, 1 + k % 2, steps=steps) for k in range(6)]
+    check_trace(run_policy("first-high_gflops", World(platform, small_workload(*jobs))))
 
 
 def test_checks_of_memory_and_of_the_whole_energy_can_fail():
@@ -304,6 +313,7 @@ import hashlib
 from dataclasses import fields
 import numpy as np
 from hdrl.settings.batch.simulation import BatchTrace
+from hdrl.settings.batch.workload.model import StepKind
 from hdrl.testing import check_worlds, run_policy
 {digest}
 for policy in {policies!r}:

@@ -299,6 +299,16 @@ def test_custom_workloads_take_the_speed_of_the_platform(tmp_path, gaia, learnin
         read_custom_workload(written(tmp_path, GOOD), learning)
 
 
+def test_users_of_several_files_are_told_apart_by_their_names(tmp_path):
+    users = {"one": ["alice", 0, "bob"], "two": ["carol", "alice", 0]}
+    for name, given in users.items():
+        jobs = [{"id": k, "subtime": k, "res": 1, "profile": "p", "user": user} for k, user in enumerate(given)]
+        document = {"nb_res": 1, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 1}}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    both = read_workload([tmp_path / f"{name}.json" for name in users])
+    assert both.jobs["user"].tolist() == [1, 0, 2, 3, 1, 0]
+
+
 def test_several_files_are_several_sources(tmp_path):
     second = changed(jobs__1__id="w1!two words")
     both = read_workload([written(tmp_path, GOOD), written(tmp_path, second, "second.json")])

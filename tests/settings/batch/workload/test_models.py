@@ -115,8 +115,11 @@ def test_a_workload_for_a_platform(gaia):
     assert workload.origin["kind"] == "all"
 
 
+HUGE = {"n_users": 10**23}
+
+
 def test_what_the_model_refuses(gaia):
-    for bad in ({"n_jobs": 0}, {"n_cores": 0}, {"load": 0.0}, {"load": -1.0}, {"load": 1e-300}, {"n_users": -1}):
+    for bad in ({"n_jobs": 0}, {"n_cores": 0}, {"load": 0.0}, {"load": -1.0}, {"load": 1e-300}, {"n_users": -1}, HUGE):
         with pytest.raises(OptionsError, match=next(iter(bad))):
             lublin_log(**({"n_jobs": 5, "n_cores": 5} | bad))
     with pytest.raises(UnknownName, match="did you mean 'batch'"):
