@@ -135,6 +135,14 @@ def test_the_shortest_remaining_preempts_and_pays_for_restarts() -> None:
     assert ends(cluster, load, "srtf", checkpoint_s=1.5) == [13.5, 5]
 
 
+def test_a_job_with_nothing_but_a_rounding_error_left_ends() -> None:
+    """In binary, 0.1 + 0.2 is a little more than 0.3, when the second job arrives."""
+    load = make_load((0.1, 0.2, 1), (0.3, 10, 1), priority=[1.0, 2.0])
+    trace = simulate(make_cluster((0, 1, 0)), load, read_policy("priority+preempt"))
+    np.testing.assert_allclose(trace.tasks["end_s"], [0.3, 10.3])
+    assert trace.counts["n_preemptions"] == 0
+
+
 def test_attained_service_moves_jobs_down_its_queues() -> None:
     cluster = make_cluster((0, 1, 0))
     load = make_load((0, 10, 1), (1, 10, 1))
