@@ -150,6 +150,13 @@ def test_what_rounds_cannot_run_is_told() -> None:
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo")
 
 
+def test_a_log_with_room_for_exactly_one_round_grows() -> None:
+    """The simulation asked for room forever: 2 x 2 jobs + 64 entries are 4 x 17 GPUs."""
+    cluster = GpuCluster("c", (GpuType("t"),), np.array([(0, 17, 0, 0)], dtype=NODE_DTYPE))
+    trace = simulate_rounds(cluster, GpuLoad("l", new_jobs(2)), "gavel-fifo")
+    np.testing.assert_allclose(trace.tasks["end_s"], [1.0, 1.0])
+
+
 def packable(rates: list[list[float]], gpus: list[int], together: list[float], **given: list[float]) -> ShareSituation:
     """Return a situation in which any two jobs may share a GPU of any type, with the same speeds."""
     where = situation(rates, gpus, **given)
