@@ -40,6 +40,14 @@ def cheapest_cover(
         time_us = option_us(one.times_us, kinds)
         if time_us != NEVER:
             priced.append((number, sum(1 << k for k in one.kernels), time_us))
+    found = _cheapest_by_kernel(n, priced)
+    if found is None or _can_run(pipeline, found[1]):
+        return found
+    return _cheapest_in_order(pipeline, priced)
+
+
+def _cheapest_by_kernel(n: int, priced: Sequence[tuple[int, int, int]]) -> tuple[int, tuple[int, ...]] | None:
+    """Return the cheapest cover of ``n`` kernels, in whatever order its groups run, if they can."""
     with_kernel = [[one for one in priced if one[1] >> k & 1] for k in range(n)]
     # Partial covers by the first kernel that they lack; each is reached at its lowest price first.
     best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
@@ -58,10 +66,7 @@ def cheapest_cover(
                 elif best[after][0] <= price + time_us:
                     continue
                 best[after] = price + time_us, (*chosen, number)
-    found = best.get((1 << n) - 1)
-    if found is None or _can_run(pipeline, found[1]):
-        return found
-    return _cheapest_in_order(pipeline, priced)
+    return best.get((1 << n) - 1)
 
 
 def _can_run(pipeline: Pipeline, cover: Sequence[int]) -> bool:
