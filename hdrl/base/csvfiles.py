@@ -110,6 +110,55 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
         raise ReadError(path, f"is not CSV: {error}", line=reader.line_num) from None
 
 
+DELIMITERS = (",", ";", "\t", "|")
+"""Delimiters allowed between two cells."""
+
+
+def delimiter_of(line: str) -> str:
+    """Return the delimiter of a CSV file from its first line."""
+    return max(DELIMITERS, key=line.count)
+
+
+def named_rows(
+    path: str | Path, text: str, columns: Sequence[str], *, has_header: bool = True
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a user's CSV file by the names of their columns, without spaces around cells and blank lines.
+
+    The delimiter is the most frequent one of the first line that is not blank.
+
+    Parameters
+    ----------
+    columns
+        Columns that must be there, in any order, others among them; without a header those of the file, in this order.
+
+    Yields
+    ------
+    tuple
+        The number of the last line of a row, and its cells.
+
+    Raises
+    ------
+    ReadError
+        If a column is missing or occurs twice, or a row has another number of cells.
+    """
+    first_line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    numbered = csv_rows(path, text, delimiter_of(first_line))
+    lines = ((number, [cell.strip() for cell in row]) for number, row in numbered if any(map(str.strip, row)))
+    names: Sequence[str] = columns
+    if has_header:
+        first, names = next(lines, (1, []))
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise ReadError(path, f"has no column {missing[0]!r}, expected {','.join(columns)}", line=first)
+        twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
+        if twice:
+            raise ReadError(path, f"has two columns {twice[0]!r}, expected each name once", line=first)
+    for number, line in lines:
+        if len(line) != len(names):
+            raise ReadError(path, f"has {len(line)} columns, expected {len(names)}", line=number)
+        yield number, dict(zip(names, line, strict=True))
+
+
 def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
     """Return the rows below the first one of a CSV file, as text."""
     header, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]

@@ -247,7 +247,7 @@ def grown(state: T, *, margin: int) -> T:
 
     A log of length 0 is not kept. How many rows are used stands in the one row of ``state.scalars``.
 
-    ``margin``: entries that must at least be free afterwards.
+    ``margin``: more entries than these are free afterwards.
     """
     larger = {}
     fields = fields_of(type(state))
@@ -256,7 +256,7 @@ def grown(state: T, *, margin: int) -> T:
         if not field.counted_by or not len(old):
             continue
         n_used = int(state.scalars[field.counted_by][0])  # type: ignore[attr-defined]
-        if 2 * n_used + margin > len(old):
+        if 2 * n_used + margin >= len(old):
             new = np.zeros(2 * len(old) + margin, dtype=old.dtype)
             new[:n_used] = old[:n_used]
             larger[name] = new

@@ -49,7 +49,11 @@ class Job:
 
     def ends(self) -> float:
         """When it ends if it goes on."""
-        return min(self.limit, self.since + self.overhead + (self.work - self.done) / self.rate)
+        return min(self.limit, self.ends_done())
+
+    def ends_done(self) -> float:
+        """When it has done its work."""
+        return self.since + self.overhead + (self.work - self.done) / self.rate
 
     def worked(self, now: float) -> float:
         """Work done by now."""
@@ -199,7 +203,11 @@ class Oracle:
         job.held = []
 
     def preempt(self, job: Job) -> None:
-        """Make a job wait."""
+        """Make a job wait, unless nothing but a rounding error is left of it."""
+        if job.ends_done() <= self.now * (1 + 1e-12):
+            self.stop(job)
+            job.done, job.end = job.work, self.now
+            return
         useful = max(0.0, self.now - job.since - job.overhead)
         if self.rules.checkpoint_s:
             useful = useful // self.rules.checkpoint_s * self.rules.checkpoint_s

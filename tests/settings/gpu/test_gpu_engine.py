@@ -13,7 +13,7 @@ from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.loads.values import JobValues, ValueTable
 from hdrl.settings.gpu.policies.names import policy_names, read_policy
 from hdrl.settings.gpu.policies.rules import Rules
-from hdrl.settings.gpu.simulation.events import simulate
+from hdrl.settings.gpu.simulation.events import new_world, simulate
 from tests.settings.gpu.gpu_oracle import play
 
 POLICIES = [
@@ -135,6 +135,14 @@ def test_the_shortest_remaining_preempts_and_pays_for_restarts() -> None:
     assert ends(cluster, load, "srtf", checkpoint_s=1.5) == [13.5, 5]
 
 
+def test_a_job_with_nothing_but_a_rounding_error_left_ends() -> None:
+    """In binary, 0.1 + 0.2 is a little more than 0.3, when the second job arrives."""
+    load = make_load((0.1, 0.2, 1), (0.3, 10, 1), priority=[1.0, 2.0])
+    trace = simulate(make_cluster((0, 1, 0)), load, read_policy("priority+preempt"))
+    np.testing.assert_allclose(trace.tasks["end_s"], [0.3, 10.3])
+    assert trace.counts["n_preemptions"] == 0
+
+
 def test_attained_service_moves_jobs_down_its_queues() -> None:
     cluster = make_cluster((0, 1, 0))
     load = make_load((0, 10, 1), (1, 10, 1))
@@ -154,6 +162,15 @@ def test_faster_types_are_taken_first_and_spread_gangs_are_slow() -> None:
     two = make_cluster((0, 2, 0), (0, 2, 0))
     assert ends(two, make_load((0, 5, 1), (0, 9, 1), (1, 4, 2)), "fifo+worst-fit") == [5, 9, 9]
     assert ends(two, make_load((0, 5, 1), (0, 9, 1), (1, 4, 2)), "fifo") == [5, 9, 5]
+
+
+def test_a_cluster_may_name_more_types_than_it_has_gpus() -> None:
+    """The kernel wrote behind the end of an array there."""
+    cluster, load = make_cluster((9, 1, 0), flops=(1.0,) * 10), make_load((0, 10, 1), (1, 5, 1), priority=[1.0, 2.0])
+    policy, rules = read_policy("priority+preempt"), Rules()
+    world = new_world(cluster, load, policy, seed=0, rules=rules, restart_s=None, records=True)
+    assert world.scratch.picked.shape[1] >= 10
+    assert ends(cluster, load, "priority+preempt") == [15, 6]
 
 
 def test_users_get_equal_dominant_shares() -> None:

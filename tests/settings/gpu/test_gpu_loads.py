@@ -13,6 +13,7 @@ from hdrl.base.errors import PlatformError, ReadError, UnknownName, WorkloadErro
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
 from hdrl.settings.gpu.loads.gavel_jobs import REFERENCE_TYPE, gavel_load
+from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.readers import read_trace
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load, poisson_load
 
@@ -371,3 +372,47 @@ def test_seconds_that_begin_late_are_reported(tmp_path: Path) -> None:
     assert read_trace(tmp_path / "trace.csv").faults == (
         "dates begin at 20,000,000 s: they are counted from the first job on",
     )
+
+
+POD = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
+
+
+@pytest.mark.parametrize("line", ["a,-4000,16,1,500", "a,4000,-16,1,500"])
+def test_a_request_below_zero_leaves_the_job_out(tmp_path: Path, line: str) -> None:
+    """It would add cores or memory to its node."""
+    _, load = read(tmp_path, f"{POD}\n{line}\nb,2000,16,1,500\n")
+    assert load.n_dropped == {"jobs that ask for fewer than 0 cores, or less than no memory": 1}
+    jobs = load.jobs.copy()
+    jobs["cpu_milli"] = -1
+    with pytest.raises(WorkloadError, match=r"job 0 has impossible values: .*cpu_milli -1"):
+        GpuLoad("l", jobs)
+
+
+def test_more_than_a_whole_gpu_leaves_the_job_out(tmp_path: Path) -> None:
+    _, load = read(tmp_path, f"{POD}\na,2000,16,1,1200\nb,2000,16,1,500\n")
+    assert load.n_dropped == {"jobs that ask for one GPU, and more than all of it": 1}
+
+
+def test_events_of_google_may_be_unsorted_and_in_json(tmp_path: Path) -> None:
+    """As BigQuery exports them."""
+    task = {"collection_id": "9", "instance_index": "0", "priority": "2", "resource_request": {"cpus": 0.5, "x": None}}
+    events = [{**task, "time": str(date_us), "type": kind} for date_us, kind in ((3e6, "6"), (1e6, "3"), (0, "0"))]
+    found, _ = read(tmp_path, "\n".join(map(json.dumps, events)))
+    assert found == [(0.0, 2.0, 4, 1000)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\nsn,cpu_milli,memory_mib,gpu,model\na,4000,16,2,T4\n\n",
+        "sn;cpu_milli;memory_mib;gpu;model\r\na;4000;16;2;T4\r\n",
+        "sn\tcpu_milli\tmemory_mib\tgpu\tmodel\na\t4000\t16\t2\tT4\n",
+        "model , zone, sn , gpu, memory_mib, cpu_milli\nT4 ,b, a, 2, 16, 4000\n",
+    ],
+    ids=["blank", "semicolons", "tabs", "order"],
+)
+def test_lists_of_nodes_are_read_as_people_write_them(tmp_path: Path, text: str) -> None:
+    for name, content in (("c.csv", text.encode()), ("d.csv.gz", gzip.compress(text.encode()))):
+        (tmp_path / name).write_bytes(content)
+        cluster = read_cluster(str(tmp_path / name))
+        assert (cluster.name, cluster.types[0].name, cluster.nodes.tolist()) == (name[0], "T4", [(0, 2, 4000, 16)])

@@ -150,6 +150,27 @@ def test_what_rounds_cannot_run_is_told() -> None:
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo")
 
 
+def test_a_log_with_room_for_exactly_one_round_grows() -> None:
+    """The simulation asked for room forever: 2 x 2 jobs + 64 entries are 4 x 17 GPUs."""
+    cluster = GpuCluster("c", (GpuType("t"),), np.array([(0, 17, 0, 0)], dtype=NODE_DTYPE))
+    trace = simulate_rounds(cluster, GpuLoad("l", new_jobs(2)), "gavel-fifo")
+    np.testing.assert_allclose(trace.tasks["end_s"], [1.0, 1.0])
+
+
+def test_throughput_per_dollar_needs_prices() -> None:
+    cluster = GpuCluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    with pytest.raises(WorkloadError, match="gavel-cost-het needs the prices of GPUs: c has no usd_per_hour of t"):
+        simulate_rounds(cluster, GpuLoad("l", new_jobs(1)), "gavel-cost-het")
+
+
+def test_fifo_gives_no_job_a_type_with_too_few_gpus() -> None:
+    """Blind to types, it takes the last type by name for the one that it drew."""
+    cluster = GpuCluster("c", (GpuType("a"), GpuType("b")), np.array([(0, 4, 0, 0), (1, 1, 0, 0)], dtype=NODE_DTYPE))
+    jobs = new_jobs(1)
+    jobs["n_gpus"] = 3
+    assert simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo").tasks["end_s"].tolist() == [1.0]
+
+
 def packable(rates: list[list[float]], gpus: list[int], together: list[float], **given: list[float]) -> ShareSituation:
     """Return a situation in which any two jobs may share a GPU of any type, with the same speeds."""
     where = situation(rates, gpus, **given)

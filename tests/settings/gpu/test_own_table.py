@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -83,3 +84,36 @@ def test_a_comparison_takes_the_mapping(table: Path) -> None:
         cli, [*words, "--set", f"load.columns={json.dumps(COLUMNS)}", "--out", str(table.parent / "o")]
     )
     assert done.exit_code == 0, done.output
+
+
+def test_offsets_of_dates_count(tmp_path: Path) -> None:
+    """Durations over a change of clocks, fractions, and dates without seconds included."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "submit_time,gpus,start_time,end_time\n"
+        "2026-03-29T01:59:00+01:00,1,2026-03-29T01:59:59.5+01:00,2026-03-29T03:00:00+02:00\n"
+        "2026-03-29 01:00Z,1,2026-03-29 01:00 UTC,2026-03-29T01:02:00\n"
+    )
+    jobs = read_trace(path).jobs
+    assert jobs["work"].tolist() == [0.5, 120.0]
+    assert jobs["arrival_s"].tolist() == [0.0, 60.0]
+
+
+def test_a_limit_of_zero_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_time,gpus,duration,time_limit\n0,1,5,0\n0,1,5,-1\n0,1,5,60\n")
+    assert np.array_equal(read_trace(path).jobs["requested_s"], [np.nan, np.nan, 60.0], equal_nan=True)
+
+
+def test_a_column_that_occurs_twice_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_time,gpus,duration,duration\n0,1,5,7\n")
+    with pytest.raises(ReadError, match="has two columns 'duration'"):
+        read_trace(path)
+
+
+def test_the_first_column_may_have_no_name(tmp_path: Path) -> None:
+    """As in tables of pandas."""
+    path = tmp_path / "jobs.tsv"
+    path.write_text("\twhen\tgpus\tduration\n0\t3\t1\t5\n")
+    assert read_trace(path, columns={"submit_time": "when"}).jobs["work"].tolist() == [5.0]

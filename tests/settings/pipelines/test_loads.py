@@ -17,6 +17,7 @@ from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipelin
 from hdrl.settings.pipelines.loads.readers import read_graph, read_period_file, read_set, write_set
 from hdrl.settings.pipelines.loads.releases import Context, hyperperiod_us, release
 from hdrl.settings.pipelines.machine import read_machine
+from hdrl.settings.pipelines.simulation.policies import simulate
 
 from .worlds import ADAS, chain, pipelines, released
 
@@ -337,3 +338,12 @@ def test_generated_sets_need_what_they_should(shape: str, split: str):
 def test_wrong_models(arguments: dict[str, object], message: str):
     with pytest.raises(HdrlError, match=message):
         PipelineModel(**arguments)
+
+
+def test_no_groups_of_a_cover_wait_for_each_other():
+    """A static mapping of such groups started nothing more."""
+    kernels = tuple(Kernel(f"k{k}", 10, 10) for k in range(4))
+    crossing = Pipeline("x", kernels, ((0, 1), (2, 3)), (Group((0, 3), 1, 1), Group((1, 2), 1, 1)))
+    assert cheapest_cover(crossing, BOTH)[0] == 21
+    trace = simulate(read_machine("1cpu"), released((crossing,), (0, 0, 30)), "static")
+    assert trace.end_us.tolist() == [21]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hdrl.base.csvfiles import csv_rows
+from hdrl.base.csvfiles import named_rows
 from hdrl.base.errors import PlatformError, ReadError, quoted, suggest
 from hdrl.base.files import expanded, read_json, read_text
 from hdrl.base.textnumbers import int_of
@@ -155,7 +155,7 @@ def read_cluster(text: str, folder: Path = Path()) -> GpuCluster:
     ----------
     text
         The name of a shipped cluster, or a file: JSON with ``types`` and ``nodes``, or the node list of Alibaba's
-        gpu-v2023 (CSV).
+        gpu-v2023 (CSV), packed by gzip or not.
     folder
         Folder that relative paths start from.
 
@@ -169,11 +169,16 @@ def read_cluster(text: str, folder: Path = Path()) -> GpuCluster:
     if text in shipped_clusters():
         return _from_json(SHIPPED / f"{text}.json")
     path = folder / expanded(text)
-    if path.suffix not in (".json", ".csv"):
+    suffix = Path(path.name.removesuffix(".gz")).suffix  # of what is packed
+    if suffix not in (".json", ".csv"):
         raise PlatformError(
             f"no cluster {quoted(text)}; {suggest(text, shipped_clusters())}, or a file that ends in .json or .csv"
         )
-    return _from_json(path) if path.suffix == ".json" else _from_openb(path)
+    return _from_json(path) if suffix == ".json" else _from_openb(path)
+
+
+def _name_of(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).stem
 
 
 class _TypeInFile(Block):
@@ -212,28 +217,25 @@ def _from_json(path: Path) -> GpuCluster:
         if len(rows) + node.count > MAX_GPUS:
             raise ReadError(path, f"nodes[{number}]: more than {MAX_GPUS} nodes")
         rows += [(names.index(node.type), node.gpus, node.cpu_milli, node.memory_mib)] * node.count
-    return GpuCluster(found.name or path.stem, tuple(types), np.array(rows, dtype=NODE_DTYPE))
+    return GpuCluster(found.name or _name_of(path), tuple(types), np.array(rows, dtype=NODE_DTYPE))
 
 
-_OPENB = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]
+_OPENB = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 
 
 def _from_openb(path: Path) -> GpuCluster:
-    (_, header), *lines = list(csv_rows(path, read_text(path))) or [(1, [])]
-    if header != _OPENB:
-        raise ReadError(path, f"the columns are {quoted(','.join(header))}, expected {','.join(_OPENB)}", line=1)
     names: list[str] = []
     rows = []
-    for number, line in lines:
+    for number, line in named_rows(path, read_text(path), _OPENB):
+        _, *texts, model = (line[name] for name in _OPENB)
         try:
-            _, cpu, memory, count, model = line
-            sizes = int_of(count), int_of(cpu), int_of(memory)
-            if min(sizes) < 0 or sizes[0] > MAX_GPUS or max(sizes) > PLENTY:
+            cpu, memory, count = map(int_of, texts)
+            if min(cpu, memory, count) < 0 or count > MAX_GPUS or max(cpu, memory) > PLENTY:
                 raise ValueError
         except ValueError:
-            text = f"is {quoted(','.join(line))}, expected name, three whole numbers (at most {MAX_GPUS} GPUs), model"
+            text = f"has {quoted(','.join(texts))}, expected whole numbers: cores, memory, at most {MAX_GPUS} GPUs"
             raise ReadError(path, text, number) from None
         if model not in names:
             names.append(model)
-        rows.append((names.index(model), *sizes))
-    return GpuCluster(path.stem, tuple(GpuType(name) for name in names), np.array(rows, dtype=NODE_DTYPE))
+        rows.append((names.index(model), count, cpu, memory))
+    return GpuCluster(_name_of(path), tuple(GpuType(name) for name in names), np.array(rows, dtype=NODE_DTYPE))

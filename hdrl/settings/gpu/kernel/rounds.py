@@ -424,7 +424,8 @@ def _choose_type(r, job):
     """
     fastest, last, n_fitting = -1, -1, 0
     for t in range(len(r.free)):
-        if r.is_open[t] and r.rates[job, t, 0] > 0.0:
+        # A type with fewer GPUs than the job needs would keep it waiting forever.
+        if r.is_open[t] and r.rates[job, t, 0] > 0.0 and r.type_gpus[t] >= r.size[job]:
             last = t
             if r.free[t] >= r.size[job]:
                 n_fitting += 1

@@ -261,8 +261,50 @@ def leave(w, j):
 
 
 @jit
+def _end(w, j, status):
+    """Count a job that has left the cluster and the queue."""
+    w.jobs.status[j] = status
+    w.jobs.end_s[j] = w.now_s[0]
+    if status == codes.DONE:
+        count_ended_job(w, j)
+    jct_s = w.now_s[0] - w.jobs.arrival_s[j]
+    w.sums[state.JCT_S] += jct_s
+    w.sums[state.SLOWDOWN] += jct_s * w.jobs.best_rate[j] / w.jobs.work[j]
+    w.sums[state.PRIORITY_JCT_S] += jct_s * w.jobs.priority[j]
+    w.sums[state.PRIORITY_DONE] += w.jobs.priority[j]
+    w.counts[state.N_DONE] += 1
+    # SLOW_NOW and PRIORITY_NOW are sums over the jobs in the system, which `advance_to` integrates over time.
+    w.sums[state.SLOW_NOW] -= w.jobs.best_rate[j] / w.jobs.work[j]
+    w.sums[state.PRIORITY_NOW] -= w.jobs.priority[j]
+
+
+_ALMOST_NOW = 1.0 + 1e-12
+"""Dates up to this multiple of now differ from it by rounding alone."""
+
+
+@jit
+def _count_overhead(w, j):
+    """Count the restart of a stay that ends now as lost."""
+    w.sums[state.LOST_S] += min(w.jobs.overhead_s[j], w.now_s[0] - w.jobs.since_s[j]) * _width(w, j)
+
+
+@jit
+def _leave_done(w, j):
+    """End a running job that has done its work, and whose GPUs have been given back."""
+    _count_overhead(w, j)
+    leave(w, j)
+    # Exactly the work, not rate times time: rounding must not leave a finished job with a rest.
+    w.jobs.done[j] = w.jobs.work[j]
+    _end(w, j, codes.DONE)
+
+
+@jit
 def preempt(w, j):
     """Let a running job whose GPUs have been given back wait; what it did since its last checkpoint is lost."""
+    if _done_s(w, j) <= w.now_s[0] * _ALMOST_NOW:
+        # It has nothing left but a rounding error, for which it would wait like any other job.
+        _leave_done(w, j)
+        return
     useful_s = max(0.0, w.now_s[0] - w.jobs.since_s[j] - w.jobs.overhead_s[j])
     kept_s = useful_s
     if w.checkpoint_s[0] > 0.0:
@@ -281,27 +323,17 @@ def _finish(w, j, status):
     """End a job that has done its work, or one whose time is over, which may wait."""
     if w.jobs.status[j] == codes.RUNNING:
         move(w, j, 1)
-        w.sums[state.LOST_S] += min(w.jobs.overhead_s[j], w.now_s[0] - w.jobs.since_s[j]) * _width(w, j)
-        # Exactly the work, not rate times time: rounding must not leave a finished job with a rest.
-        done = w.jobs.work[j] if status == codes.DONE else worked(w, j)
+        if status == codes.DONE:
+            _leave_done(w, j)
+            return
+        done = worked(w, j)
+        _count_overhead(w, j)
         leave(w, j)
         w.jobs.done[j] = done
     else:
         _dequeue(w, j)
         _drop_event(w, j)
-    w.jobs.status[j] = status
-    w.jobs.end_s[j] = w.now_s[0]
-    if status == codes.DONE:
-        count_ended_job(w, j)
-    jct_s = w.now_s[0] - w.jobs.arrival_s[j]
-    w.sums[state.JCT_S] += jct_s
-    w.sums[state.SLOWDOWN] += jct_s * w.jobs.best_rate[j] / w.jobs.work[j]
-    w.sums[state.PRIORITY_JCT_S] += jct_s * w.jobs.priority[j]
-    w.sums[state.PRIORITY_DONE] += w.jobs.priority[j]
-    w.counts[state.N_DONE] += 1
-    # SLOW_NOW and PRIORITY_NOW are sums over the jobs in the system, which `advance_to` integrates over time.
-    w.sums[state.SLOW_NOW] -= w.jobs.best_rate[j] / w.jobs.work[j]
-    w.sums[state.PRIORITY_NOW] -= w.jobs.priority[j]
+    _end(w, j, status)
 
 
 @jit

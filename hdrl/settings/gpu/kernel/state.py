@@ -421,7 +421,8 @@ def new_world(
         "n_kinds": N_KINDS,
         "n_users": max(1, n_users),
         "n_uses": N_USES,
-        "n_picked": n_gpus + n_nodes,
+        # Also counts GPUs by type, and a file may name more types than it has nodes and GPUs.
+        "n_picked": n_gpus + max(n_nodes, len(given["type_gpus"])),
         "n_stays": room,
         "n_stay_units": room_units,
         "n_sizes": 0,

@@ -55,6 +55,8 @@ def _openb_request(line: dict[str, str]) -> Row:
     milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
     if n_gpus < 0 or milli < 0:
         raise Faulty("jobs that ask for fewer than 0 GPUs")
+    if n_gpus == 1 and milli > WHOLE_GPU:
+        raise Faulty("jobs that ask for one GPU, and more than all of it")
     types = line.get("gpu_spec", "")
     return {
         "n_gpus": n_gpus,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -24,8 +25,8 @@ Event: TypeAlias = tuple[tuple[str, ...], str, float, Row]
 """The task, the event (``submit``, ``schedule``, ``finish``), its date, and the task's request."""
 
 
-def _tasks(source: Source, events: Iterator[Event]) -> Iterator[Row]:
-    """Give the tasks that were submitted, scheduled and finished; their last stretch counts."""
+def _tasks(source: Source, events: Iterable[Event]) -> Iterator[Row]:
+    """Give the tasks that were submitted, scheduled and finished, by events in order; their last stretch counts."""
     submitted: dict[tuple[str, ...], tuple[float, Row]] = {}
     started: dict[tuple[str, ...], float] = {}
     for task, what, time_s, request in events:
@@ -81,7 +82,8 @@ def _tasks_of(
                 continue
             yield tuple(line[name] for name in task), kind, time_s, request
 
-    yield from _tasks(source, events())
+    # Exports of a database have no order; a task's schedule may follow its end.
+    yield from _tasks(source, sorted(events(), key=lambda event: event[2]))
 
 
 def _task_events(source: Source) -> Iterator[Row]:
@@ -98,8 +100,13 @@ def _task_events(source: Source) -> Iterator[Row]:
 def _cores_2019(line: dict[str, str]) -> float:
     if "resource_request.cpus" in line:
         return number(line["resource_request.cpus"] or "0", "cores")
+    text = line["resource_request"]
     try:
-        return number(str(ast.literal_eval(line["resource_request"])["cpus"]), "cores")
+        try:
+            request = json.loads(text)
+        except ValueError:  # pandas writes dictionaries as Python does
+            request = ast.literal_eval(text)
+        return number(str(request["cpus"]), "cores")
     except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
         raise Faulty("tasks without cores") from None
 

@@ -28,14 +28,21 @@ _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
 _TIRESIAS = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 _DRL = ("arrival_time", "runtime", "gpus", "priority")
 
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)\s*(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
+"""A date and the offset of its zone from UTC."""
+
 
 def date_s(text: str | None) -> float:
-    """Return a date such as ``2017-10-09 07:01:55`` as seconds; a zone behind it does not count."""
-    found = re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", text or "")
+    """Return a date such as ``2017-10-09 07:01:55+08:00`` as seconds; one without an offset counts as UTC.
+
+    Names of zones have no effect, since they are ambiguous.
+    """
+    found = _DATE.match(text or "")
     if found is None:
         raise Faulty("jobs without a date")
     try:
-        return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
+        date = datetime.fromisoformat(found[1] + (found[2] or ""))
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except ValueError:  # the 31st of February
         raise Faulty("jobs with an impossible date") from None
 

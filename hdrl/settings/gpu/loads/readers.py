@@ -126,6 +126,8 @@ def _makes_sense(source: Source, row: Row) -> bool:
         source.drop("jobs that end before they start")
     elif row["duration_s"] == 0:
         source.drop("jobs that take no time")
+    elif row.get("cpu_milli", 0) < 0 or row.get("memory_mib", 0) < 0:
+        source.drop("jobs that ask for fewer than 0 cores, or less than no memory")
     elif not all(abs(row.get(name, 0)) <= LARGEST for name in _NUMBERS):
         source.drop(TOO_LARGE)
     else:

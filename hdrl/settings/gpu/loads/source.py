@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.csvfiles import csv_rows
-from hdrl.base.errors import ReadError
+from hdrl.base.csvfiles import delimiter_of, named_rows
 from hdrl.base.textnumbers import float_of
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad, Speeds, new_jobs
 
@@ -46,32 +45,8 @@ class Source:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def table(self, columns: Sequence[str], *, has_header: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the lines of a CSV file with their numbers; the delimiter is the most frequent one of the first line.
-
-        All ``columns`` must be there; without a header the table has all of them in this order. Raise ReadError if
-        columns are missing, or a line has another number of them.
-        """
-        numbered = csv_rows(self.path, self.text, delimiter_of(self.first_line))
-        lines = ((number, [cell.strip() for cell in row]) for number, row in numbered if any(map(str.strip, row)))
-        names: Sequence[str] = columns
-        if has_header:
-            _, names = next(lines, (1, []))
-            missing = [name for name in columns if name not in names]
-            if missing:
-                raise ReadError(self.path, f"has no column {missing[0]!r}, expected {','.join(columns)}", line=1)
-        for number, line in lines:
-            if len(line) != len(names):
-                raise ReadError(self.path, f"has {len(line)} columns, expected {len(names)}", line=number)
-            yield number, dict(zip(names, line, strict=True))
-
-
-DELIMITERS = (",", ";", "\t", "|")
-"""Delimiters allowed between two cells."""
-
-
-def delimiter_of(line: str) -> str:
-    """Return the delimiter of a CSV file from its first line."""
-    return max(DELIMITERS, key=line.count)
+        """Yield the lines of a CSV file with their numbers, see `hdrl.base.csvfiles.named_rows`."""
+        return named_rows(self.path, self.text, columns, has_header=has_header)
 
 
 def cells_of(line: str) -> list[str]:

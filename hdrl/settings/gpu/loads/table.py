@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from hdrl.base.csvfiles import delimiter_of
 from hdrl.base.errors import OptionsError, ReadError, suggest
 from hdrl.base.textnumbers import float_of
 from hdrl.settings.gpu.loads.philly import date_s
@@ -17,7 +18,6 @@ from hdrl.settings.gpu.loads.source import (
     Row,
     TraceFormat,
     cells_of,
-    delimiter_of,
     gpus,
     kept,
     name_prefix,
@@ -60,6 +60,8 @@ def _job(line: dict[str, str]) -> Row:
     for key, column in (("requested_s", "time_limit"), ("priority", "priority")):
         if line.get(column):
             row[key] = number(line[column], f"a {column.replace('_', ' ')} that is a number")
+    if row.get("requested_s", 1.0) <= 0.0:  # as files say that a job has no limit
+        del row["requested_s"]
     return row
 
 
@@ -117,7 +119,7 @@ def renamed(text: str, columns: Mapping[str, str], where: str) -> str:
     """
     lines = text.splitlines(keepends=True)
     place = next((i for i, line in enumerate(lines) if line.strip()), None)
-    names = [] if place is None else cells_of(lines[place].strip())
+    names = [] if place is None else cells_of(lines[place].rstrip("\r\n"))
     for theirs in columns.values():
         if theirs not in names:
             raise ReadError(where, f"has no column {theirs!r} of load.columns; {suggest(theirs, names)}", line=1)

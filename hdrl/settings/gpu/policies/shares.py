@@ -130,7 +130,7 @@ def cost_het(situation: ShareSituation) -> Floats:
     """
     n, n_types = situation.rates.shape
     value = situation.rates / situation.rates.sum(axis=1, keepdims=True)
-    price = situation.sizes[:, None] * np.maximum(situation.prices, 1e-9)
+    price = situation.sizes[:, None] * situation.prices
     columns, last = np.arange(n * n_types).reshape(n, n_types), n * n_types
     rows = [(np.append(columns[i], last), np.append(np.ones(n_types), -1.0)) for i in range(n)]
     rows += [
@@ -153,6 +153,7 @@ class SharePolicy:
     uses_rates: bool = False  # True if it uses throughputs, so that types are not shuffled
     uses_work: bool = False  # True if it uses the number of steps of jobs
     code: int = kernel.BY_PYTHON  # method that computes its shares, see `hdrl.settings.gpu.kernel.rounds.SHARES`
+    uses_prices: bool = False  # True if it uses the prices of GPUs, so that all types must have one
     packs: bool = False  # True if two jobs may share their GPUs
 
 
@@ -176,7 +177,7 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
         "gavel-ftf-het": SharePolicy(_always(_ftf_het), "finish-time fairness", uses_rates=True, uses_work=True),
         "gavel-makespan": SharePolicy(_always(makespan), "makespan, blind to types", uses_work=True),
         "gavel-makespan-het": SharePolicy(_always(_makespan_het), "makespan", uses_rates=True, uses_work=True),
-        "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", uses_rates=True),
+        "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", uses_rates=True, uses_prices=True),
         "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", uses_rates=True, uses_work=True),
         "gavel-isolated": SharePolicy(None, "an equal part of the cluster for each job", code=kernel.EQUAL_PARTS),
         "gavel-las-packed": SharePolicy(

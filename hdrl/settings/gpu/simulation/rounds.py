@@ -72,6 +72,11 @@ def simulate_rounds(
         raise UnknownName("policy of shares", policy, SHARES)
     _check_jobs(load, cluster)
     chosen = SHARES[policy]
+    free_types = [one.name for one in cluster.types if one.usd_per_hour <= 0.0]
+    if chosen.uses_prices and free_types:
+        raise WorkloadError(
+            f"{policy} needs the prices of GPUs: {cluster.name} has no usd_per_hour of {', '.join(free_types)}"
+        )
     state, names = _new(cluster, load, chosen, seed, round_s or ROUND_S, reset_s, window)
     packing = Packing(*_pair_rates(cluster, load, names)) if chosen.packs else None
     shares = None if chosen.make is None else chosen.make(seed)

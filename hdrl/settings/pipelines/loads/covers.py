@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
@@ -39,6 +40,14 @@ def cheapest_cover(
         time_us = option_us(one.times_us, kinds)
         if time_us != NEVER:
             priced.append((number, sum(1 << k for k in one.kernels), time_us))
+    found = _cheapest_by_kernel(n, priced)
+    if found is None or _can_run(pipeline, found[1]):
+        return found
+    return _cheapest_in_order(pipeline, priced)
+
+
+def _cheapest_by_kernel(n: int, priced: Sequence[tuple[int, int, int]]) -> tuple[int, tuple[int, ...]] | None:
+    """Return the cheapest cover of ``n`` kernels, in whatever order its groups run, if they can."""
     with_kernel = [[one for one in priced if one[1] >> k & 1] for k in range(n)]
     # Partial covers by the first kernel that they lack; each is reached at its lowest price first.
     best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
@@ -58,6 +67,57 @@ def cheapest_cover(
                     continue
                 best[after] = price + time_us, (*chosen, number)
     return best.get((1 << n) - 1)
+
+
+def _can_run(pipeline: Pipeline, cover: Sequence[int]) -> bool:
+    """Return whether the options of a cover can run in some order: no groups wait for each other."""
+    done, left = 0, list(cover)
+    while left:
+        ready = [number for number in left if not _needs(pipeline, number) & ~done]
+        if not ready:
+            return False
+        done |= sum(_members(pipeline, number) for number in ready)
+        left = [number for number in left if number not in ready]
+    return True
+
+
+def _cheapest_in_order(
+    pipeline: Pipeline, priced: Sequence[tuple[int, int, int]]
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return the cheapest cover whose groups do not wait for each other, by sets of kernels that have run."""
+    n = len(pipeline.kernels)
+    needs = {number: _needs(pipeline, number) for number, _, _ in priced}
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
+    by_size: list[set[int]] = [{0}, *(set() for _ in range(n))]
+    for size in range(n):
+        for mask in by_size[size]:
+            price, chosen = best[mask]
+            for number, members, time_us in priced:
+                after = mask | members
+                if members & mask or needs[number] & ~mask:
+                    continue
+                if after not in best:
+                    if len(best) >= MAX_COVERS:
+                        return None
+                    by_size[after.bit_count()].add(after)
+                elif best[after][0] <= price + time_us:
+                    continue
+                best[after] = price + time_us, (*chosen, number)
+    found = best.get((1 << n) - 1)
+    return None if found is None else (found[0], tuple(sorted(found[1], key=lambda o: pipeline.options[o].kernels[0])))
+
+
+def _members(pipeline: Pipeline, option: int) -> int:
+    return sum(1 << k for k in pipeline.options[option].kernels)
+
+
+def _needs(pipeline: Pipeline, option: int) -> int:
+    """Return the kernels, as bits, that an option waits for."""
+    members, found = _members(pipeline, option), 0
+    for kernel in pipeline.options[option].kernels:
+        for before in pipeline.predecessors[kernel]:
+            found |= 1 << before
+    return found & ~members
 
 
 def _first_zero(mask: int) -> int:
