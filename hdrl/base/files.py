@@ -238,6 +238,8 @@ def output_errors(path: str | Path, what: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileExistsError) and error.filename and not Path(error.filename).is_dir():
+            raise OutputError(f"{error.filename}: is a file, expected a folder") from None
         raise OutputError(f"{path}: cannot be {what} ({error.strerror or error})") from None
 
 
