@@ -272,7 +272,8 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
         binary: IO[bytes] = raw
         if path.suffix == ".gz":
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
-        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
+        # The name of a file need not be text; pages and notes name such a file by its bytes.
+        with io.TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", newline="") as text:
             yield text
 
 

@@ -521,7 +521,7 @@ def _folder(path: Path, files: dict[str, str]) -> Path:
 
 def test_the_example_becomes_a_site(tmp_path: Path):
     assert call("site", "example", tmp_path / "ex", "-n", 400).exit_code == 0
-    fails("exists already", "site", "example", tmp_path / "ex", "-n", 400)
+    fails("is not empty", "site", "example", tmp_path / "ex", "-n", 400)
     dump, conf = tmp_path / "ex" / "sacct.txt", tmp_path / "ex" / "slurm.conf"
     found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
     rows = read_report(tmp_path / "site" / "import.json")["rows"]
