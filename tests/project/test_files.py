@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 import tracemalloc
 from pathlib import Path
 
