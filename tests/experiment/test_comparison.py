@@ -223,7 +223,7 @@ def test_a_folder_with_other_things_is_refused(sweep, tmp_path: Path):
     with pytest.raises(OutputError, match="is not empty and holds no unfinished comparison"):
         run_comparison(sweep(tmp_path), out=tmp_path / "out")
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="is a file, expected a folder"):
         run_comparison(sweep(tmp_path), out=tmp_path / "file")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "points.jsonl").write_text('{"identity": 7}\n')
