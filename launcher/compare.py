@@ -17,7 +17,7 @@ from hdrl.base.pyfiles import trust_words
 from hdrl.base.textnumbers import float_of, int_of
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import OneLine
-from hdrl.launcher.numbers import IntRange
+from hdrl.launcher.numbers import IntRange, shares
 from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
@@ -219,6 +219,8 @@ def sweep_of(
     if resume:
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR and no candidates or other options: the folder holds them")
+        if not (out / "sweep.json").is_file():
+            raise OptionsError(f"{out}: holds no comparison, expected a folder with sweep.json")
         load_files(setting)
         return read_sweep(out / "sweep.json", trust=trust)
     file = next(filter(is_sweep, candidates), None)
@@ -249,11 +251,11 @@ def _changes(arguments: dict[str, Any]) -> dict[str, Any]:
     if arguments["workloads"]:
         changes["workloads"] = list(arguments["workloads"])
     if arguments["loads"]:
-        changes["loads"] = _numbers("--loads", arguments["loads"], ",")
+        changes["loads"] = _loads(arguments["loads"])
     if arguments["metrics"]:
         changes["metrics"] = [name.strip() for name in arguments["metrics"].split(",")]
     if arguments["part"]:
-        changes["range"] = _numbers("--range", arguments["part"], ":")
+        changes["range"] = list(shares(arguments["part"]))
     windows = _windows(arguments)
     if windows:
         changes["windows"] = {**windows, **changes.get("windows", {})}
@@ -295,36 +297,35 @@ def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
 def _windows(arguments: dict[str, Any]) -> dict[str, Any]:
     windows: dict[str, Any] = {}
     if arguments["windows"]:
-        length, *counts = arguments["windows"].split(":")
+        expected = "LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO in whole numbers, such as 200:10"
+        length, *counts = _whole_numbers("--windows", arguments["windows"], ":", expected)
         # What it does not say is not taken from a sweep file either.
-        windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0, "follow_up": 0}
+        windows = {"length": length, "count": None, "starts": None, "warm_up": 0, "follow_up": 0}
         if len(counts) > 2:
-            raise OptionsError(f"--windows {arguments['windows']}: expected LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO")
-        for key, text in zip(("count", "up_to"), counts, strict=False):
-            windows[key] = _whole("--windows", text)
+            raise OptionsError(f"--windows {arguments['windows']}: expected {expected}")
+        windows.update(zip(("count", "up_to"), counts, strict=False))
     for key in ("starts", "warm_up"):
-        if arguments[key] is None:
-            continue
-        if not windows:
+        if arguments[key] is not None and not windows:
             raise OptionsError(f"--{key.replace('_', '-')} needs --windows LENGTH")
-        windows[key] = (
-            arguments[key] if key == "warm_up" else [_whole("--starts", text) for text in arguments[key].split(",")]
-        )
+    if arguments["starts"] is not None:
+        windows["starts"] = _whole_numbers("--starts", arguments["starts"], ",", "whole numbers with ',' between them")
+    if arguments["warm_up"] is not None:
+        windows["warm_up"] = arguments["warm_up"]
     return windows
 
 
-def _numbers(option: str, text: str, separator: str) -> list[float]:
+def _loads(text: str) -> list[float]:
     try:
-        return [float_of(part) for part in text.split(separator)]
+        return [float_of(part) for part in text.split(",")]
     except ValueError:
-        raise OptionsError(f"{option} {text}: expected numbers with {separator!r} between them") from None
+        raise OptionsError(f"--loads {text}: expected numbers with ',' between them, such as 0.7,0.85") from None
 
 
-def _whole(option: str, text: str) -> int:
+def _whole_numbers(option: str, text: str, separator: str, expected: str) -> list[int]:
     try:
-        return int_of(text)
+        return [int_of(part) for part in text.split(separator)]
     except ValueError:
-        raise OptionsError(f"{option} {text}: expected whole numbers") from None
+        raise OptionsError(f"{option} {text}: expected {expected}") from None
 
 
 @contextlib.contextmanager

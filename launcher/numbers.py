@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hdrl.base.errors import OptionsError
 from hdrl.base.textnumbers import float_of
 
 
@@ -41,3 +42,14 @@ class Float(_Decimal, click.types.FloatParamType):
 
 class FloatRange(_Decimal, click.FloatRange):
     """A number within bounds."""
+
+
+def shares(text: str) -> tuple[float, float]:
+    """Return the two shares of ``--range FROM:TO``."""
+    first, colon, last = text.partition(":")
+    try:
+        if not colon:
+            raise ValueError
+        return float_of(first), float_of(last)
+    except ValueError:
+        raise OptionsError(f"--range {text}: expected two shares with ':' between them, such as 0.7:1") from None

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.errors import OptionsError
 from hdrl.base.files import check_new
-from hdrl.base.textnumbers import float_of
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.numbers import IntRange
+from hdrl.launcher.numbers import IntRange, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +38,7 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
 
     # A machine of one core: only its speed counts here.
     workload = read_workload(log, read_platform("homogeneous:1"), bandwidth="none", memory="none")
-    found = evaluate_predictors(workload, _shares(part))
+    found = evaluate_predictors(workload, shares(part))
     if not has_users(workload):
         click.echo(f"{workload.name} names no users: predictions use requests and sizes alone", err=True)
     if plot is not None:
@@ -74,7 +72,7 @@ def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, by_name: bo
     machine = read_platform("homogeneous:1")
     read = [read_workload(log, machine, bandwidth="none", memory="none") for log in logs]
     with _bar(quiet=quiet) as show:
-        network = train_network(read, _shares(part), seed=seed, by_name=by_name, progress=show)
+        network = train_network(read, shares(part), seed=seed, by_name=by_name, progress=show)
     write_network(out, network, force=force)
     click.echo(out)
 
@@ -89,16 +87,6 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     with Bar(console=console, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("epochs", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _shares(text: str) -> tuple[float, float]:
-    first, colon, last = text.partition(":")
-    try:
-        if not colon:
-            raise ValueError
-        return float_of(first), float_of(last)
-    except ValueError:
-        raise OptionsError(f"--range {text}: expected two shares with ':' between them, such as 0.7:1") from None
 
 
 def _show(found: Sequence[Evaluation], name: str) -> None:

@@ -238,6 +238,8 @@ def output_errors(path: str | Path, what: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileExistsError) and error.filename and not Path(error.filename).is_dir():
+            raise OutputError(f"{error.filename}: is a file, expected a folder") from None
         raise OutputError(f"{path}: cannot be {what} ({error.strerror or error})") from None
 
 
@@ -270,7 +272,8 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
         binary: IO[bytes] = raw
         if path.suffix == ".gz":
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
-        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
+        # The name of a file need not be text; pages and notes name such a file by its bytes.
+        with io.TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", newline="") as text:
             yield text
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import multiprocessing
 import signal
 import threading
@@ -30,6 +31,9 @@ ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(
 
 PATIENCE_S = 5.0
 """Time that a worker may take to end after the request, in seconds."""
+
+_PR_SET_PDEATHSIG = 1
+"""Number of the request to Linux for a signal when the parent ends."""
 
 _WAITS_S = 10 * (0.001,)
 """A thread that has ended may still be there for a moment."""
@@ -164,6 +168,7 @@ class _Worker:
 
 def _work(connection: Connection, function: Callable[[Any], Any], copied: Sequence[Connection]) -> None:
     """Answer tasks until the other end closes."""
+    _end_with_parent()
     for one in copied:
         one.close()
     for number in ENDING:
@@ -179,6 +184,15 @@ def _work(connection: Connection, function: Callable[[Any], Any], copied: Sequen
             except KeyboardInterrupt:  # no signal: the task itself has raised it
                 outcome = Attempted(problem=traceback.format_exc(), is_expected=False)
             connection.send(outcome)
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process with the one that started it, where the system can.
+
+    A copy of a killed process would otherwise finish its task first, and hold the locks on its results until then.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @contextlib.contextmanager

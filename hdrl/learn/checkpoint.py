@@ -19,7 +19,7 @@ import gymnasium as gym
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hdrl.base.errors import LearningError, ReadError
+from hdrl.base.errors import LearningError, ReadError, readable
 from hdrl.base.files import atomic_write_bytes
 from hdrl.learn.agent import Agent, one_line
 from hdrl.learn.packing import pack, unpack
@@ -213,6 +213,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise ReadError(path, "is not a model file, or a truncated one")
     _check_unpacked(data, path)
+    _check_intact(data, path)
     # torch raises whatever its parts do, and no damaged file may show a traceback.
     try:
         return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
@@ -234,3 +235,14 @@ def _check_unpacked(data: bytes, path: Path) -> None:
         raise ReadError(path, "is compressed, expected what torch.save writes")
     if sum(part.file_size for part in parts) > len(data):
         raise ReadError(path, f"describes tensors of more than its {len(data):,} bytes")
+
+
+def _check_intact(data: bytes, path: Path) -> None:
+    """Compare the parts of a file with their checksums, which torch ignores: a flipped bit is another weight."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            damaged = file.testzip()
+    except Exception as error:  # noqa: BLE001
+        raise ReadError(path, f"is a damaged or foreign model file ({one_line(error)})") from None
+    if damaged is not None:
+        raise ReadError(path, f"is a damaged model file ({readable(damaged)} differs from its checksum)")

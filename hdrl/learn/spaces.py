@@ -97,7 +97,8 @@ def check_same_spaces(
     """
     if observation_shape_of(expected[0]) != observation_shape_of(found[0]):
         raise LearningError(
-            f"{what}: made for observations {shown(expected[0])}, but the environment's are {shown(found[0])}"
+            f"{what}: made for observations {shown(expected[0])}, but the environment's are {shown(found[0])}; "
+            "they depend on the machine and on the environment's arguments"
         )
     kinds = {isinstance(space, spaces.Box) for space in (expected[1], found[1])}
     if len(kinds) > 1 or action_size_of(expected[1]) != action_size_of(found[1]):

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OutputError
 from hdrl.base.files import atomic_write
 from hdrl.base.seeding import stream
 from hdrl.batch import build_platform, lublin_log, simulate, workload_from_swf
+from hdrl.experiment.run.folder import new_folder
 from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.site.machine import n_cores
@@ -49,7 +49,7 @@ def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
     Raises
     ------
     OutputError
-        If the folder is there already, or cannot be written.
+        If the folder is there already and not empty, or cannot be written.
     """
     conf = SiteConf("example", (Nodes(f"n[01-{N_NODES}]", N_NODES, CORES_PER_NODE),))
     cores = n_cores(conf)
@@ -61,20 +61,15 @@ def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
     trace = simulate(platform, workload, POLICY, energy=False)
     start_s = np.round(trace.records["start_s"])
     lines = _rows(log.rows, start_s, stream(seed, "site/example"))
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        raise OutputError(f"{folder}: exists already, expected the name of a new folder") from None
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written ({error.strerror})") from None
-    with atomic_write(folder / CONF) as file:
-        file.write(_CONF)
-    with atomic_write(folder / ACCOUNTING) as file:
-        file.write(f"{_COLUMNS}\n")
-        file.writelines(lines)
-    with atomic_write(folder / QUEUE) as file:
-        file.write(f"{_COLUMNS}\n")
-        file.writelines(_queue(log.rows, start_s))
+    with new_folder(folder) as filled:
+        with atomic_write(filled / CONF) as file:
+            file.write(_CONF)
+        with atomic_write(filled / ACCOUNTING) as file:
+            file.write(f"{_COLUMNS}\n")
+            file.writelines(lines)
+        with atomic_write(filled / QUEUE) as file:
+            file.write(f"{_COLUMNS}\n")
+            file.writelines(_queue(log.rows, start_s))
 
 
 def _queue(rows: NDArray[np.void], start_s: NDArray[np.float64]) -> Iterator[str]:

@@ -156,7 +156,7 @@ def test_workers_end_when_who_started_them_is_killed(tmp_path: Path, before: str
     script.write_text(
         "from pathlib import Path\nfrom hdrl.distributed import run_tasks\nfrom workers import Sleeps\n"
         f"if __name__ == '__main__':\n    {before.replace(chr(10), chr(10) + '    ')}\n"
-        f"    run_tasks(Sleeps(Path({str(tmp_path)!r}), 1.0), [1, 2, 3], n_workers=3)\n"
+        f"    run_tasks(Sleeps(Path({str(tmp_path)!r}), 600.0), [1, 2, 3], n_workers=3)\n"
     )
     with subprocess.Popen([sys.executable, str(script)]) as process:
         wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 3)

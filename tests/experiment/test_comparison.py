@@ -17,6 +17,7 @@ from hdrl.experiment.compare import comparison as module
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.points import PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import PointStore, Scope, read_unfinished
+from hdrl.experiment.run.results import versions
 from hdrl.settings.batch.kernel import warm_up
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
@@ -205,6 +206,10 @@ def test_a_folder_of_another_comparison_is_refused(sweep, tmp_path: Path, monkey
     comparisons.write_log(tmp_path, seed=3)
     with pytest.raises(OutputError, match=r"holds another comparison \(workloads differs\)"):
         run_comparison(sweep(tmp_path), out=tmp_path / "out", n_workers=1)
+    comparisons.write_log(tmp_path)
+    monkeypatch.setattr(module, "versions", lambda: {**versions(), "hdrl": "0.1.0"})
+    with pytest.raises(OutputError, match=rf"comparison \(versions.hdrl is {hdrl.__version__}, not 0.1.0\)"):
+        run_comparison(sweep(tmp_path), out=tmp_path / "out", n_workers=1)
     assert content(tmp_path / "out") == before
 
 
@@ -218,7 +223,7 @@ def test_a_folder_with_other_things_is_refused(sweep, tmp_path: Path):
     with pytest.raises(OutputError, match="is not empty and holds no unfinished comparison"):
         run_comparison(sweep(tmp_path), out=tmp_path / "out")
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="is a file, expected a folder"):
         run_comparison(sweep(tmp_path), out=tmp_path / "file")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "points.jsonl").write_text('{"identity": 7}\n')

@@ -266,6 +266,7 @@ def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> Non
     }
     for name, content in files.items():
         torch.save(content, tmp_path / name)
+    torch.save({"format": "hdrl model"}, tmp_path / "ours.pt")
     (tmp_path / "text.pt").write_text("model")
     with zipfile.ZipFile(tmp_path / "pickle.zip", "w") as archive:
         archive.writestr("data", "{}")
@@ -274,6 +275,7 @@ def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> Non
         "odd.pt": "begins with policy.0.weight",
         "list.pt": "holds no state dict",
         "deep.pt": "holds no state dict",
+        "ours.pt": "is a model file of hdrl already",
         "wide.pt": "takes 49 numbers and chooses among 6 actions, but hdrl/JobPick-v0 gives 48 and has 6, or 8 and 1",
         "image.pt": "actor.0.weight is no fully connected layer",
         "more.pt": "looks like PPO of CleanRL, but has lstm.weight",

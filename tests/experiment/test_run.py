@@ -1,5 +1,6 @@
 """Run folders: complete or absent, the same bytes again, with what is needed to repeat them."""
 
+import errno
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, OutputError, ReadError, WorkloadError
+from hdrl.base.files import output_errors
 from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment
 from hdrl.experiment.run import folder as folder_module
 from hdrl.experiment.run.clean import clean_plans
@@ -233,9 +235,16 @@ def test_folders_have_usual_permissions(tmp_path: Path):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
 
 
+def test_a_full_disk_names_the_folder_of_the_user(tmp_path: Path):
+    with pytest.raises(OutputError) as raised, new_folder(tmp_path / "out") as filled, output_errors(filled / "a.csv"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert str(raised.value) == f"{tmp_path / 'out' / 'a.csv'}: cannot be written (No space left on device)"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_place_below_a_file_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot be"), new_folder(tmp_path / "file" / "out"):
+    with pytest.raises(OutputError, match="file: is a file, expected a folder"), new_folder(tmp_path / "file" / "out"):
         pass
 
 

@@ -87,6 +87,10 @@ def test_damaged_and_foreign_archives_are_told_in_one_line(model: Path, tmp_path
     at = bytes(flipped).index(b"data.pkl") + 60
     flipped[at : at + 40] = b"\xff" * 40
     (tmp_path / "flipped.pt").write_bytes(flipped)
+    with zipfile.ZipFile(model) as archive:
+        weights = archive.read(next(name for name in archive.namelist() if name.endswith("/data/0")))
+    at = model.read_bytes().index(weights)
+    (tmp_path / "weight.pt").write_bytes(model.read_bytes()[:at] + b"\x5a" + model.read_bytes()[at + 1 :])
     with zipfile.ZipFile(tmp_path / "archive.pt", "w") as archive:
         archive.writestr("readme.txt", "no model")
     torch.save({"model_state_dict": {"weight": torch.zeros(3)}}, tmp_path / "foreign.pt")
@@ -98,6 +102,7 @@ def test_damaged_and_foreign_archives_are_told_in_one_line(model: Path, tmp_path
     torch.save(content, tmp_path / "missing.pt")
     messages = {
         "flipped.pt": "damaged",
+        "weight.pt": r"damaged model file \(.*/data/0 differs from its checksum\)",
         "archive.pt": "damaged or foreign",
         "foreign.pt": "is not a model file of hdrl",
         "pickled.pt": "damaged or foreign",

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -217,3 +218,10 @@ def test_a_device_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "1")
     with pytest.raises(ReadError, match="/dev/zero: holds more than 1 MiB; set HDRL_MAX_UNPACKED_MIB"):
         read_text("/dev/zero")
+
+
+def test_the_name_of_a_file_that_is_no_text_can_be_written(tmp_path: Path):
+    name = os.fsdecode(b"caf\xe9")
+    with atomic_write(tmp_path / name) as file:
+        file.write(f"# {name}")
+    assert (tmp_path / name).read_bytes() == rb"# caf\udce9"

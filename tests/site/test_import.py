@@ -1,5 +1,6 @@
 """From accounting data to a folder that other commands take, with a report that counts everything."""
 
+import errno
 import gzip
 import json
 from dataclasses import replace
@@ -11,12 +12,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdrl.base.errors import HdrlError, ReadError
+from hdrl.base.errors import HdrlError, OutputError, ReadError
 from hdrl.batch import read_platform, read_swf, read_workload, simulate
 from hdrl.launcher.main import cli
 from hdrl.metrics.orders import discordant_share
 from hdrl.settings.batch.site_rules.conf import joined, read_qos
-from hdrl.site import ImportChoices, import_site, read_conf, read_report
+from hdrl.site import ImportChoices, example, import_site, read_conf, read_report
 from hdrl.site.importing import OTHER_CLUSTERS, TOO_WIDE
 from hdrl.site.joining import CANCELLED, PENDING
 from hdrl.site.log import UNLIMITED_S
@@ -520,7 +521,7 @@ def _folder(path: Path, files: dict[str, str]) -> Path:
 
 def test_the_example_becomes_a_site(tmp_path: Path):
     assert call("site", "example", tmp_path / "ex", "-n", 400).exit_code == 0
-    fails("exists already", "site", "example", tmp_path / "ex", "-n", 400)
+    fails("is not empty", "site", "example", tmp_path / "ex", "-n", 400)
     dump, conf = tmp_path / "ex" / "sacct.txt", tmp_path / "ex" / "slurm.conf"
     found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
     rows = read_report(tmp_path / "site" / "import.json")["rows"]
@@ -608,3 +609,13 @@ def test_replays_of_recorded_runs(tmp_path: Path, name: str):
 def test_bad_settings_are_hdrl_errors(tmp_path: Path):
     with pytest.raises(HdrlError, match="no dump given"):
         import_site([], tmp_path / "site", ImportChoices())
+
+
+def test_an_example_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(example, "_queue", full_disk)
+    with pytest.raises(OutputError, match=r"queue\.txt: cannot be written \(No space left on device\)"):
+        example.write_example(tmp_path / "cluster", 200)
+    assert list(tmp_path.iterdir()) == []

@@ -108,12 +108,10 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
     base, suffix = _split(what)
     if base:
         return _files(sweep, label, base, suffix)
-    if label:
-        return [_policy(sweep, policies, label, policies.read(sweep.resolve_policy(what)))]
-    known = policies.groups()
+    known = {} if label else policies.groups()
     if what in known:
         return [_policy(sweep, policies, name, name) for name in known[what]]
-    if PATTERN & set(what):
+    if not label and PATTERN & set(what):
         return [_policy(sweep, policies, name, name) for name in _matching(sweep, policies, what)]
     try:
         name = policies.read(sweep.resolve_policy(what))
@@ -126,7 +124,7 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise
         raise UnknownName("policy, and no group of policies,", what, known) from None
-    return [_policy(sweep, policies, strip_folder(name), name)]
+    return [_policy(sweep, policies, label or strip_folder(name), name)]
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hdrl.base.errors import OutputError, ReadError
+from hdrl.base.errors import OutputError, ReadError, readable
 from hdrl.base.files import output_errors, read_json
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.locks import is_held, lock
@@ -160,9 +160,24 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedCompariso
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Check that a folder holds the requested comparison."""
-    for key, value in expected.items():
-        if found.get(key) != value:
-            raise OutputError(f"{folder}: holds another comparison ({key} differs); expected a new folder")
+    if any(found.get(key) != value for key, value in expected.items()):
+        what = _difference(found, expected)
+        raise OutputError(f"{folder}: holds another comparison ({what}); expected a new folder")
+
+
+def _difference(found: Mapping[str, Any], expected: Mapping[str, Any], place: str = "") -> str:
+    """Name the first entry that differs, with its values unless they are hashes or lists."""
+    name = next(key for key in (*expected, *found) if found.get(key) != expected.get(key))
+    there, here = found.get(name), expected.get(name)
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        return _difference(there, here, f"{place}{name}.")
+    if all(isinstance(value, str | int | float) and len(str(value)) < _SHORT for value in (there, here)):
+        return f"{place}{name} is {readable(str(there))}, not {readable(str(here))}"
+    return f"{place}{name} differs"
+
+
+_SHORT = 40
+"""Number of characters from which a value is not shown in a message: hashes are longer."""
 
 
 def finished_identity(folder: Path) -> Mapping[str, Any] | None:

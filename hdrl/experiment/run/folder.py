@@ -51,6 +51,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
         check_free(folder)
         write_manifest(temporary)
         _publish(temporary, folder)
+    except OutputError as error:  # the temporary folder is gone when users read this
+        raise OutputError(str(error).replace(str(made[0]), str(folder)) if made else str(error)) from None
     finally:
         for left in made:  # the published one has another name
             shutil.rmtree(left, ignore_errors=True)

@@ -146,7 +146,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     """Return the tensors of a file by name, and what Stable-Baselines3 says of them."""
     import torch
 
-    from hdrl.learn.checkpoint import read_tensors
+    from hdrl.learn.checkpoint import FORMAT, read_tensors
 
     with _archive(path, "expected an archive of Stable-Baselines3, or what torch.save wrote") as archive:
         if {"policy.pth", "data"} <= set(archive.namelist()):
@@ -157,6 +157,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     is_flat = (
         isinstance(content, Mapping) and content and all(isinstance(one, torch.Tensor) for one in content.values())
     )
+    if isinstance(content, Mapping) and content.get("format") == FORMAT:
+        raise ReadError(path, "is a model file of hdrl already: use it without import")
     if not is_flat:
         raise ReadError(path, "holds no state dict, expected tensors by name: torch.save(network.state_dict(), FILE)")
     return {str(name): tensor for name, tensor in content.items()}, settings if isinstance(settings, dict) else {}

@@ -62,7 +62,7 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
     try:
         where, start, values = str(data["where"]), Path(data["folder"]), data["options"]
     except (KeyError, TypeError):
-        raise ReadError(folder / RESUME_FILE, "must hold where, folder and options") from None
+        raise ReadError(folder / RESUME_FILE, "holds no options of a training (where, folder, options)") from None
     try:
         return parse_options(values, where=where, folder=start, overrides=overrides, trust=trust)
     except UntrustedFile as error:  # it is this folder that names it now

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hdrl.base.errors import PlatformError, quoted
+from hdrl.base.errors import PlatformError, ReadError, quoted
 from hdrl.base.files import find_file, read_json
 from hdrl.settings.batch.irmasim import irmasim, is_irmasim_platform
 from hdrl.settings.batch.platform.conversion import build_platform
-from hdrl.settings.batch.platform.homogeneous import homogeneous_platform, is_homogeneous
+from hdrl.settings.batch.platform.homogeneous import PREFIX, homogeneous_platform, is_homogeneous
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.simgrid import read_simgrid
@@ -44,7 +44,11 @@ def find_platform(name: str | Path) -> Path:
     ReadError
         If there is neither.
     """
-    return find_file(name, shipped_platforms(), "platform")
+    known = shipped_platforms()
+    n_cores = str(name).rpartition(":")[2]
+    if n_cores.isdecimal() and str(name) not in known and not Path(name).exists():
+        raise ReadError(name, f"no such file; did you mean {PREFIX + n_cores!r}?")
+    return find_file(name, known, "platform")
 
 
 def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Platform:
