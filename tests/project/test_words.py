@@ -268,11 +268,20 @@ def paragraphs(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_sentences_and_lines_are_short(page: Path):
+def test_sentences_are_short(page: Path):
     text = page.read_text(encoding="utf-8")
     sentences = [one for part in paragraphs(text) for one in re.split(r"(?<=[.!?])\s+", part) if len(one.split()) > 2]
     words = sum(len(one.split()) for one in sentences)
     assert words <= 20 * len(sentences), f"{words / len(sentences):.1f} words a sentence"
+
+
+FOLDERS_OF_TEXTS = (".github", "benchmarks", "docker", "docs", "experiments", "tests")
+TEXTS = [*ROOT.glob("*.md"), *(path for folder in FOLDERS_OF_TEXTS for path in (ROOT / folder).rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS), ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short(page: Path):
+    text = page.read_text(encoding="utf-8")
     fence = re.sub(r"^ *```.*?^ *```$", lambda match: "\n" * match.group().count("\n"), text, flags=re.M | re.S)
     lines = enumerate(fence.splitlines(), start=1)
     breakable = [number for number, line in lines if len(line) > 120 and not re.match(r" *[|#!<>]|\S*$", line)]
