@@ -104,12 +104,17 @@ def command_of(words: list[str]) -> tuple[click.Context, list[str]] | None:
     """Return the command of hdrl that words call, and what follows it; ``None`` if they call another program."""
     if words[0] not in PROGRAMS:
         return None
-    context, rest = click.Context(PROGRAMS[words[0]], info_name=words[0]), words[1:]
+    program, rest = PROGRAMS[words[0]], words[1:]
+    # click keeps the names of the option for help that a command had first: other tests need the program's own.
+    context = click.Context(program, info_name=words[0], **program.context_settings)
     while isinstance(context.command, click.Group) and rest and not rest[0].startswith("-"):
         found = context.command.get_command(context, rest[0])
         if found is None:
             context.fail(f"no command {rest[0]!r}")
-        context, rest = click.Context(found, parent=context, info_name=rest[0]), rest[1:]
+        context, rest = (
+            click.Context(found, parent=context, info_name=rest[0], **found.context_settings),
+            rest[1:],
+        )
     return context, rest
 
 
