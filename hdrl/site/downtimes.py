@@ -40,8 +40,9 @@ def with_downtimes(conf: SiteConf, path: Path, clock: Clock) -> SiteConf:
     text = read_text(path)
     if text.lstrip().startswith("ReservationName="):
         found, n_others, repeated = _reservations(path, text, clock)
-        notes = [f"{path.name}: {n_others:,} reservations are for users, not for maintenance, and left out"]
-        notes = notes if n_others else []
+        notes = []
+        if n_others:
+            notes.append(f"{path.name}: {n_others:,} reservations are for users, not for maintenance, and left out")
         if repeated:
             notes.append(f"{path.name}: of reservations that repeat, only the date shown counts: {', '.join(repeated)}")
     else:

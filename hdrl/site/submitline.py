@@ -8,8 +8,14 @@ from collections.abc import Iterator
 
 from hdrl.base.textnumbers import int_of
 
-_SHORT = {"-N": "nodes", "-C": "features", "-p": "partitions", "-d": "dependencies", "-b": "begin", "-a": "array"} | {
-    "-H": "hold"
+_SHORT = {
+    "-N": "nodes",
+    "-C": "features",
+    "-p": "partitions",
+    "-d": "dependencies",
+    "-b": "begin",
+    "-a": "array",
+    "-H": "hold",
 }
 _LONG = {
     "nodes": ("nodes", 5),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -544,9 +543,10 @@ def joined(confs: Iterable[SiteConf]) -> SiteConf:
     result = SiteConf()
     known: set[str] = set()
     for one in confs:
-        again = next((name for name in map(functools.partial(_add_names, known), one.nodes) if name is not None), None)
-        if again is not None:
-            raise PlatformError(f"two files describe node {quoted(again)}; is one of them included by the other?")
+        for nodes in one.nodes:
+            again = _add_names(known, nodes)
+            if again is not None:
+                raise PlatformError(f"two files describe node {quoted(again)}; is one of them included by the other?")
         result = replace(
             result,
             name=one.name or result.name,
