@@ -166,5 +166,6 @@ def watch(folder: Path, port: int, setting: str | None, *, trust: bool) -> None:
             server.serve_forever()
         except Terminated:
             raise
-        except KeyboardInterrupt:  # a request to end, no error
+        except KeyboardInterrupt as request:  # no error, and taken: it may not come again
             click.echo()
+            raise click.exceptions.Exit(0) from request

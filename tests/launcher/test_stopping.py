@@ -5,6 +5,7 @@ import signal
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer
 
@@ -18,6 +19,31 @@ def test_a_signal_while_c_code_calls_python_is_not_lost(number: int, raised: typ
     with pytest.raises(raised), handle_signals():  # noqa: PT012 - which of the lines it interrupts does not matter
         call()
         time.sleep(10)
+
+
+class Looked(type):
+    """A type like an enumeration, which Python code asks for attributes that it lacks."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if to_come:
+            signal.raise_signal(to_come.pop())
+        raise AttributeError(name)
+
+
+to_come: list[int] = []
+
+
+class Member(int, metaclass=Looked):
+    pass
+
+
+def test_a_signal_while_numpy_looks_for_attributes_is_not_lost():
+    """NumPy drops exceptions in such looks, and nothing reports them."""
+    to_come.append(signal.SIGTERM)
+    with pytest.raises(Terminated), handle_signals():  # noqa: PT012 - as above
+        assert (np.arange(3) == Member(1)).sum() == 1
+        time.sleep(10)
+    assert not to_come
 
 
 class Inner(BaseModel):
