@@ -88,8 +88,8 @@ class SequenceActorCritic(ActorCritic):
 
     def _read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return the encoding of each different observation, and the index of each observation among them."""
-        if portable.is_own(observations, self.embedding, *self.reader.parameters()):
-            weights = [*self.reader.parameters(), *self.encoder.parameters()]
+        weights = [*self.reader.parameters(), *self.encoder.parameters()]
+        if portable.is_own(observations, self.embedding, *weights):
             return read_sequences(observations, self.embedding, self.waves, weights)
         different, place = torch.unique(observations, dim=0, return_inverse=True)
         ids = different[:, 1:].long().clamp(0, N_IDS - 1)
