@@ -13,7 +13,6 @@ from typing import Any, Literal
 from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, readable
 from hdrl.base.files import is_plain_file, read_json
-from hdrl.base.hashing import sha256_of_file
 from hdrl.base.textnumbers import float_of
 from hdrl.bench.cell import RIGHTS, run_cell
 from hdrl.bench.divisions import forbidden, world_of
@@ -23,7 +22,7 @@ from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.files import RESULTS_FILE
 from hdrl.experiment.compare.pointstore import finished_identity
 from hdrl.experiment.run.inputs import SWEEP_FILE
-from hdrl.experiment.run.manifest import MANIFEST_FILE, read_manifest
+from hdrl.experiment.run.manifest import MANIFEST_FILE, changed_files, read_manifest
 from hdrl.experiment.run.progress import quiet
 from hdrl.version import VERSION
 
@@ -156,15 +155,11 @@ def _of_files(result: BenchResult) -> Iterator[Defect]:
         yield there
         return
     try:
-        manifest = read_manifest(folder)
+        manifest, changed = read_manifest(folder), changed_files(folder)
     except ReadError as error:
         yield Defect("hash", MANIFEST_FILE, str(error))
         return
-    for name, sha256 in manifest.files.items():
-        if name not in there:
-            yield Defect("hash", name, "is missing, the manifest has it")
-        elif sha256 is not None and (found := sha256_of_file(folder / name)) != sha256:
-            yield Defect("hash", name, f"was changed: its SHA-256 is {found}, the manifest says {sha256}")
+    yield from (Defect("hash", name, text) for name, text in changed.items())
     for name in sorted(there - set(manifest.files) - {MANIFEST_FILE, WITHDRAWN_FILE}):
         yield Defect("hash", name, "is not a file of the result: the manifest does not have it")
     needed = [CARD_FILE, *(f"{ENTRY_FOLDER}/{name}" for name in result.card.files)]

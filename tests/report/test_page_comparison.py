@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from hdrl.base.errors import OutputError, ReadError, UnknownName
 from hdrl.experiment.compare.verdict import headline
+from hdrl.experiment.run.manifest import write_manifest
 from hdrl.launcher.main import cli
 from hdrl.report.comparison import read_compared
 from hdrl.report.page import build_report, write_report
@@ -130,6 +131,16 @@ def test_runs_beside_a_comparison(comparison: Path, tmp_path: Path):
     for panel in ("summary", "windows", "runs", "schedule", "over-time", "distributions", "reproduce"):
         assert f'id="panel-{panel}"' in page
     assert page.count('id="panel-reproduce"') == 1
+
+
+def test_changed_files_are_a_warning(comparison: Path):
+    write_manifest(comparison)
+    assert "not as hdrl wrote it" not in build_report([comparison])
+    (comparison / "results.csv").write_text("")
+    (comparison / "sweep.json").write_text("{}")
+    page = build_report([comparison])
+    assert f"{comparison}/results.csv is not as hdrl wrote it" in page
+    assert f"{comparison}/sweep.json is not as hdrl wrote it" in page
 
 
 def test_what_cannot_be_reported(comparison: Path, tmp_path: Path):

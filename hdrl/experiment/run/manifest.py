@@ -42,9 +42,8 @@ def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_fin
 
     ``names`` are our files, if there may be others. Without ``is_final``, files still change and have no hashes.
     """
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     files: dict[str, str | None] = {}
-    for path in paths:
+    for path in _files_in(folder):
         name, top = path.relative_to(folder).as_posix(), path.relative_to(folder).parts[0]
         if name == MANIFEST_FILE or (names is not None and top not in names and top != EVENTS_FOLDER):
             continue
@@ -59,3 +58,19 @@ def read_manifest(folder: Path) -> Manifest:
     if path.is_symlink() or not path.is_file():
         raise ReadError(folder, f"is not a folder of results of hdrl: it has no {MANIFEST_FILE}")
     return checked(Manifest, read_json(path), path, message="is not a manifest of results ({})")
+
+
+def changed_files(folder: Path) -> dict[str, str]:
+    """Return the files of a folder of results that are not as hdrl wrote them, with what is wrong with each."""
+    there = {path.relative_to(folder).as_posix() for path in _files_in(folder)}
+    changed = {}
+    for name, sha256 in read_manifest(folder).files.items():
+        if name not in there:
+            changed[name] = "is missing, the manifest has it"
+        elif sha256 is not None and (found := sha256_of_file(folder / name)) != sha256:
+            changed[name] = f"was changed: its SHA-256 is {found}, the manifest says {sha256}"
+    return changed
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

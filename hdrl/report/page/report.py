@@ -10,6 +10,7 @@ from hdrl.base.errors import ReadError, UnknownName
 from hdrl.base.files import atomic_write, check_new
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
+from hdrl.experiment.run.manifest import MANIFEST_FILE, changed_files
 from hdrl.figures.figure import SUMMARY, Run
 from hdrl.report.comparison import Compared, is_comparison, read_compared
 from hdrl.report.drawing import LEARNING, figures_of
@@ -84,7 +85,7 @@ def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question:
         *(Panel(title, parts) for title, parts in charts.items()),
         Panel("Reproduce", [*origin_tables(runs), *options_files(runs)]),
     ]
-    findings = _question_of(findings_of_runs(runs, metric, setting), question)
+    findings = _completed(findings_of_runs(runs, metric, setting), [run.folder for run in runs], question)
     return render(findings, _facts(runs), panels, packed.model, packed.packs)
 
 
@@ -110,13 +111,21 @@ def _report_of_comparison(compared: Compared, runs: Sequence[Run], question: str
         *examples,
         Panel("Reproduce", again),
     ]
-    findings = _question_of(comparison.findings_of_comparison(compared), question)
+    folders = [compared.folder, *(run.folder for run in runs)]
+    findings = _completed(comparison.findings_of_comparison(compared), folders, question)
     facts = comparison.facts_of_comparison(compared)
     return render(findings, facts, [panel for panel in panels if panel.parts], packed.model, packed.packs)
 
 
-def _question_of(findings: Findings, question: str | None) -> Findings:
-    return findings if question is None else replace(findings, question=question)
+def _completed(findings: Findings, folders: Sequence[Path], question: str | None) -> Findings:
+    """Return findings with the user's question, if there is one, and a warning of files that were changed."""
+    changed = [
+        f"{folder / name} is not as hdrl wrote it: the page may show something else than the runs."
+        for folder in folders
+        if (folder / MANIFEST_FILE).is_file()
+        for name in changed_files(folder)
+    ]
+    return replace(findings, question=question or findings.question, warnings=(*changed, *findings.warnings))
 
 
 def _schedules(runs: Sequence[Run], charts: dict[str, list[Part]]) -> tuple[list[Panel], Packed]:
