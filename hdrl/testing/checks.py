@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.policies import PolicyFunction, simulate
+from hdrl.settings.batch.simulation.hosts import power_without_jobs_w, reported_pstates
 from hdrl.settings.batch.simulation.trace import BatchTrace, JobState, OverUtilization
 from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.model import StepKind, Workload
@@ -200,15 +201,12 @@ class _History:
 
 
 def _histories(trace: BatchTrace) -> list[_History]:
-    platform = trace.platform
-    histories = [_History([0.0], [int(pstate)]) for pstate in platform.initial_pstate]
-    for change in trace.pstate_changes:
-        if change["pstate"] < 0 or change["time_s"] == 0.0:
-            continue
-        first = int(change["first_core"])
-        for core in trace.pstate_cores[first : first + int(change["n_cores"])].tolist():
-            histories[core].times_s.append(float(change["time_s"]))
-            histories[core].pstates.append(int(change["pstate"]))
+    histories = [_History([0.0], [int(pstate)]) for pstate in trace.platform.initial_pstate]
+    times_s, cores, pstates = reported_pstates(trace)
+    known = np.flatnonzero(pstates >= 0)
+    for row in known[np.argsort(times_s[known], kind="stable")].tolist():
+        histories[cores[row]].times_s.append(float(times_s[row]))
+        histories[cores[row]].pstates.append(int(pstates[row]))
     return histories
 
 
@@ -275,19 +273,19 @@ def _check_work(trace: BatchTrace, histories: list[_History], job: int) -> None:
 def energy_of_cores(trace: BatchTrace, start_s: float, end_s: float) -> NDArray[np.float64]:
     """Return joules per core between two dates, from the P-state log and the jobs' intervals alone."""
     histories = _histories(trace)
+    idle_w = power_without_jobs_w(trace.platform)
     energy_j = np.zeros(trace.platform.n_cores)
     for core, history in enumerate(histories):
-        energy_j[core] = _idle_j(trace, core, history, start_s, end_s)
+        energy_j[core] = _idle_j(idle_w[core], history, start_s, end_s)
     for job in _started(trace):
         for core, extra_j in _extra_j(trace, histories, job, start_s, end_s):
             energy_j[core] += extra_j
     return energy_j
 
 
-def _idle_j(trace: BatchTrace, core: int, history: _History, start_s: float, end_s: float) -> float:
-    """Return the energy of a core that does nothing, between two dates, in joules."""
+def _idle_j(idle_w: NDArray[np.float64], history: _History, start_s: float, end_s: float) -> float:
+    """Return the energy of a core that does nothing, by its power in each P-state, between two dates, in joules."""
     dates = [start_s, *history.changes_between(start_s, end_s), end_s]
-    idle_w = trace.platform.idle_w[core]
     return sum(float(idle_w[history.at(begin_s)]) * (until_s - begin_s) for begin_s, until_s in pairwise(dates))
 
 
@@ -315,9 +313,10 @@ def _check_energy(trace: BatchTrace, histories: list[_History]) -> None:
     ends_s = _ends_s(trace)
     started = _started(trace)
     most_w = float(trace.platform.full_w.max()) * trace.platform.n_cores
+    idle_w = power_without_jobs_w(trace.platform)
     for job in started:
         span = float(trace.records["start_s"][job]), float(ends_s[job])
-        wanted_j = sum(_idle_j(trace, core, histories[core], *span) for core in trace.cores_of(job).tolist())
+        wanted_j = sum(_idle_j(idle_w[core], histories[core], *span) for core in trace.cores_of(job).tolist())
         wanted_j += sum(extra_j for _, extra_j in _extra_j(trace, histories, job, *span))
         found_j = float(trace.records["energy_j"][job])
         close = abs(found_j - wanted_j) <= 1e-8 * wanted_j + most_w * 2e-7

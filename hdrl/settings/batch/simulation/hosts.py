@@ -66,7 +66,7 @@ def hosts_arrays(trace: BatchTrace) -> dict[str, NDArray[Any]]:
         columns[name] = np.bincount(core[state == number], weights=length_s[state == number], minlength=n)
     columns["energy_j"] = trace.host_energy_j.copy() if len(trace.host_energy_j) else np.full(n, np.nan)
     is_wasted = np.isin(state, [HOST_STATES.index(name) for name in WASTING_STATES])
-    drawn_j = length_s * _power_without_jobs_w(trace.platform)[core, pstate]
+    drawn_j = length_s * power_without_jobs_w(trace.platform)[core, pstate]
     wasted_j = np.bincount(core[is_wasted], weights=drawn_j[is_wasted], minlength=n)
     columns["wasted_j"] = np.where(np.isnan(columns["energy_j"]), np.nan, wasted_j + _standby_error_j(trace))
     aims = trace.platform.pstate_uses[core, pstate] < FALLS_ASLEEP
@@ -96,7 +96,7 @@ def _states(use: NDArray[np.int8], is_idle: NDArray[np.bool_]) -> NDArray[np.int
     return state
 
 
-def _power_without_jobs_w(platform: Platform) -> FloatArray:
+def power_without_jobs_w(platform: Platform) -> FloatArray:
     """Return the power of hosts in each P-state without a job, in watts; on a way they compute one flop."""
     return np.where(platform.pstate_uses >= FALLS_ASLEEP, platform.full_w, platform.idle_w)
 
@@ -109,7 +109,7 @@ def _events(trace: BatchTrace) -> tuple[FloatArray, NDArray[np.int64], NDArray[n
     held_cores = np.concatenate(held).astype(np.int64) if held else np.zeros(0, dtype=np.int64)
     start_s = np.repeat(stays["start_s"], stays["n_units"])
     end_s = np.repeat(np.where(stays["end_s"] >= 0, stays["end_s"], trace.end_s), stays["n_units"])
-    reported_s, switched_cores, pstates = _reported_pstates(trace)
+    reported_s, switched_cores, pstates = reported_pstates(trace)
     n_held, n_switched = len(held_cores), len(switched_cores)
     nothing, unknown = np.zeros(n_switched, dtype=np.int64), np.full(2 * n_held, _UNKNOWN)
     time_s = np.concatenate([np.zeros(n), reported_s, start_s, end_s])
@@ -123,7 +123,7 @@ def _events(trace: BatchTrace) -> tuple[FloatArray, NDArray[np.int64], NDArray[n
     return time_s, core, change, pstate[last_known]
 
 
-def _reported_pstates(trace: BatchTrace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+def reported_pstates(trace: BatchTrace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Return the log of P-states host by host: the date, the core, and its P-state from then on."""
     has_ways = trace.platform.n_sleep_states > 0
     is_reported = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)

@@ -31,9 +31,18 @@ from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.node_power import NodePowerOptions, SuspendOptions
 from hdrl.settings.batch.policies.pairs import logs_known_to, with_true_times
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
+from hdrl.testing import check_trace
 from hdrl.testing.worlds import JobSpec, Node, Processor, World, small_platform, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes
+
+
+@pytest.mark.parametrize("policy", ["fcfs+easy~off60", "fcfs~off5", "fcfs+easy~on0.5", "sjf+easy~off20~sleep1"])
+@pytest.mark.parametrize("seed", range(10))
+def test_energies_are_the_integrals_of_powers(policy: str, seed: int):
+    suspend = SuspendPower(suspend_s=2.0, resume_s=3.0)
+    world = random_world(seed, suspend=suspend, different="sleep1" not in policy)
+    check_trace(simulate(world.platform, world.workload, policy))
 
 
 @pytest.mark.parametrize("index", ["es-generalist", "es-generalist@clairvoyant"])
