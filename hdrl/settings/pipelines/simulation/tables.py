@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,27 @@ def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | No
     They hold pipelines and instances of all loads, one load after the other; ``plan`` is a static mapping of the only
     load.
     """
+    of_loads = tuple(load.pipelines for load in loads)
+    tables, first_pipeline = _kept_tables(machine, of_loads) if plan is None else _tables(machine, of_loads, plan)
+    instances = []
+    n_positions = 0
+    for load in loads:
+        table = np.zeros(load.n_items, dtype=INSTANCE_TABLE_DTYPE)
+        for name in ("release_us", "deadline_us", "tolerance_us", "period_us"):
+            table[name] = load.instances[name]
+        table["job"] = load.instances["pipeline"]
+        table["pipeline"] = load.instances["pipeline"] + first_pipeline[load.pipelines]
+        table["is_announced"] = not load.origin.get("spread", 0.0)
+        table["first_place"] = load.first_kernels[:-1] + n_positions
+        n_positions += int(load.first_kernels[-1])
+        instances.append(table)
+    return {**tables, "instances": np.concatenate(instances), "settings": np.zeros(1, dtype=SETTINGS_DTYPE)}
+
+
+def _tables(
+    machine: Units, of_loads: Sequence[tuple[Pipeline, ...]], plan: Plan
+) -> tuple[dict[str, NDArray[Any]], dict[tuple[Pipeline, ...], int]]:
+    """Return the tables of units and pipelines, and the number of the first pipeline of each load by its pipelines."""
     units = np.zeros(machine.n_units, dtype=UNIT_TABLE_DTYPE)
     units["kind"], units["ecu"] = machine.kinds, machine.ecus
     pipelines: list[tuple[int, ...]] = []
@@ -39,36 +61,34 @@ def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | No
     successors: list[int] = []
     choices: list[tuple[int, ...]] = []
     members: list[tuple[int, ...]] = []
-    instances = []
-    n_positions = 0
-    done: dict[tuple[int, ...], int] = {}
-    for load in loads:
-        # Loads that differ in their dates alone share their pipelines.
-        key = tuple(map(id, load.pipelines))
-        if key not in done or plan is not None:
-            done[key] = len(pipelines)
-            for number, pipeline in enumerate(load.pipelines):
-                pipelines.append((len(kernels), len(pipeline.kernels), pipeline.ecu))
-                _add_pipeline(pipeline, machine, (plan or {}).get(number, {}), kernels, successors, choices, members)
-        table = np.zeros(load.n_items, dtype=INSTANCE_TABLE_DTYPE)
-        for name in ("release_us", "deadline_us", "tolerance_us", "period_us"):
-            table[name] = load.instances[name]
-        table["job"] = load.instances["pipeline"]
-        table["pipeline"] = load.instances["pipeline"] + done[key]
-        table["is_announced"] = not load.origin.get("spread", 0.0)
-        table["first_place"] = load.first_kernels[:-1] + n_positions
-        n_positions += int(load.first_kernels[-1])
-        instances.append(table)
-    return {
+    first_pipeline: dict[tuple[Pipeline, ...], int] = {}
+    for of_load in of_loads:
+        if of_load in first_pipeline:  # loads that differ in their dates alone share their pipelines
+            continue
+        first_pipeline[of_load] = len(pipelines)
+        for number, pipeline in enumerate(of_load):
+            pipelines.append((len(kernels), len(pipeline.kernels), pipeline.ecu))
+            _add_pipeline(pipeline, machine, plan.get(number, {}), kernels, successors, choices, members)
+    tables = {
         "units": units,
         "pipelines": np.array(pipelines, dtype=PIPELINE_DTYPE),
         "kernels": np.array(kernels, dtype=KERNEL_DTYPE),
         "successors": np.array(successors or [0], dtype=np.int64),
         "choices": np.array(choices, dtype=CHOICE_DTYPE),
         "members": np.array(members, dtype=MEMBER_DTYPE),
-        "instances": np.concatenate(instances),
-        "settings": np.zeros(1, dtype=SETTINGS_DTYPE),
     }
+    return tables, first_pipeline
+
+
+@lru_cache(maxsize=8)
+def _kept_tables(
+    machine: Units, of_loads: tuple[tuple[Pipeline, ...], ...]
+) -> tuple[dict[str, NDArray[Any]], dict[tuple[Pipeline, ...], int]]:
+    """Return `_tables` without a plan, once for all simulations of the same pipelines."""
+    tables, first_pipeline = _tables(machine, of_loads, {})
+    for table in tables.values():
+        table.flags.writeable = False
+    return tables, first_pipeline
 
 
 def _add_pipeline(
