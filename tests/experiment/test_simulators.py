@@ -13,6 +13,7 @@ from hdrl.experiment import run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, read_options
 from hdrl.setting import find_setting
+from hdrl.settings.batch.workload import lublin_log, write_swf
 
 COMMON = {
     "manifest.json",
@@ -180,15 +181,11 @@ def test_agents_learn_in_the_embedded_simulator_only(small_world: Path, simulato
     assert not (tmp_path / "out").exists()
 
 
-def test_models_that_pick_jobs_say_what_decides_elsewhere(small_world: Path):
-    changes = ["simulator=exact", "learning.environment=job_pick"]
+@pytest.mark.parametrize("environment", ["policy_pair", "job_pick"])
+def test_a_real_slurm_says_what_decides_elsewhere(small_world: Path, environment: str):
+    changes = ["simulator=slurm", f"learning.environment={environment}"]
     assert read_options(small_world, overrides=changes).no_model() == (
-        "simulator is 'exact', but models of job_pick decide in 'embedded' only; expected that, or a model of "
-        "job_index or policy_pair"
-    )
-    changes = ["simulator=slurm", "learning.environment=policy_pair"]
-    assert read_options(small_world, overrides=changes).no_model() == (
-        "simulator is 'slurm', but models of policy_pair decide in 'embedded', 'exact' or 'batsim' only; expected "
+        f"simulator is 'slurm', but models of {environment} decide in 'embedded', 'exact' or 'batsim' only; expected "
         "that, or a model of job_index"
     )
 
@@ -244,21 +241,18 @@ def test_comparisons_on_the_exact_engine_refuse_sites(changes: dict, problem: st
         find_setting("batch").inputs.machine(make_sweep(given | changes))
 
 
-def test_comparisons_on_the_exact_engine_play_models_of_policy_pair():
+@pytest.mark.parametrize(("environment", "arguments"), [("policy_pair", {"actions": ["sjf"]}), ("job_pick", {})])
+def test_comparisons_on_the_exact_engine_play_models(environment: str, arguments: dict):
     sweep = make_sweep({"platform": "gaia", "candidates": ["sjf"], "workloads": ["lublin_gaia_1000"]})
     sweep = sweep.model_copy(update={"simulator": "exact", "energy": True, "nb_jobs": 3})
     setting = find_setting("batch")
     machine = setting.inputs.machine(sweep)
     load = setting.inputs.loads(sweep, machine)[0]
-    with contextlib.closing(
-        setting.environments["policy_pair"].player(machine, load, {"actions": ["sjf"]}, sweep)
-    ) as env:
+    with contextlib.closing(setting.environments[environment].player(machine, load, arguments, sweep)) as env:
         env.reset(seed=0)
         while not env.step(0)[2]:
             pass
         assert env.trace().info["simulator"] == "exact"
-    with pytest.raises(OptionsError, match="where no model of job_pick decides; expected 'embedded', or a model of"):
-        setting.environments["job_pick"].player(machine, load, {}, sweep)
 
 
 def folders_of(policies: dict[str, dict], tmp_path: Path, simulators: tuple[str, ...]) -> dict[tuple[str, str], Path]:
@@ -299,6 +293,24 @@ def test_a_model_of_weights_is_the_policy_that_has_them(tmp_path: Path, batsim: 
             assert mine.read_bytes() == named.read_bytes(), (simulator, name)
     assert schedule(folders["model", "embedded"]) == schedule(folders["model", "exact"])
     assert schedule(folders["model", "exact"]) != schedule(folders["other", "exact"])
+
+
+def test_a_network_picks_the_same_jobs_in_every_simulator(tmp_path: Path, batsim: Path):
+    pytest.importorskip("torch", reason="agents that learn need torch")
+    write_swf(lublin_log(80, 64, seed=1, load=1.2), tmp_path / "jobs.swf")
+    world = {"platform_file_path": "homogeneous:64", "workload_file_path": "jobs.swf"}
+    world |= {"workload": {"memory": "none", "bandwidth": "none"}}
+    learning = {"environment": "job_pick", "algorithm": "ppo", "iterations": 1, "n_envs": 1, "settings": {"n_steps": 8}}
+    training = world | {"pybatsim": {"agent": {"type": "LEARNING"}}, "learning": learning}
+    model = folders_of({"training": training}, tmp_path, ("embedded",))["training", "embedded"] / "model.pt"
+    tested = training | {"pybatsim": {"agent": {"type": "LEARNING", "run": "test", "input_model": str(model)}}}
+    folders = folders_of({"model": tested}, tmp_path, ("embedded", "exact", "batsim"))
+    other = world | {"pybatsim": {"agent": {"policy_pair": "fcfs+easy"}}}
+    folders |= folders_of({"other": other}, tmp_path, ("embedded",))
+    assert schedule(folders["model", "embedded"]) == schedule(folders["model", "exact"])
+    assert schedule(folders["model", "embedded"]) != schedule(folders["other", "embedded"])
+    for name in ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv"):
+        assert len({(folders["model", one] / name).read_bytes() for one in ("exact", "batsim")}) == 1, name
 
 
 def test_a_network_chooses_the_same_pairs_in_every_simulator(tmp_path: Path, batsim: Path):

@@ -140,7 +140,7 @@ class PolicyPairSpec(_BatchEnvironment):
         """
         from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 
-        _check_simulator(options, "policy_pair", "exact")
+        _check_simulator(options, "policy_pair")
         if options is not None and options.simulator == "exact":
             return self.player_outside(machine, load, arguments, options, None)
         # A model whose training did without it is measured like all others.
@@ -277,6 +277,17 @@ class JobPickSpec(_OfMoreLogs):
     ) -> Any:
         """Return an environment on the policies' simulator in which a model picks among all jobs."""
         _check_simulator(options, "job_pick")
+        return self.player_outside(machine, load, arguments, options, None)
+
+    def player_outside(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep | None,
+        folder: Path | None,
+    ) -> Any:
+        """Return the same in the simulator that options name: the decision system of each shows the same."""
         if machine.site is not None:
             from hdrl.settings.batch.envs.site_pick import SitePickEnv
 
@@ -285,7 +296,8 @@ class JobPickSpec(_OfMoreLogs):
         from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 
         energy = None if options is None else options.energy
-        return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
+        simulator = simulator_arguments(options, machine, folder)
+        return JobPickPlayer(platform=machine, workload=load, energy=energy, simulator=simulator, **arguments)
 
     def warm_up(self, message: Message) -> None:
         """Compile the code that plays models."""
@@ -354,16 +366,12 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
         return run_policies(machine, loads, candidates, self.objective(arguments)[0], n_threads=n_threads)
 
 
-def _check_simulator(options: Options | BatchSweep | None, environment: str, *outside: str) -> None:
-    """Refuse a simulator in which no model of an environment decides, as `Options.no_model` does for runs.
-
-    ``outside``: simulators besides the compiled ones in which they decide.
-    """
-    if options is not None and options.simulator not in ("embedded", "site", *outside):
-        known = " or ".join(map(repr, ("embedded", *outside)))
+def _check_simulator(options: Options | BatchSweep | None, environment: str) -> None:
+    """Refuse a simulator in which no model of an environment decides, as `Options.no_model` does for runs."""
+    if options is not None and options.simulator not in ("embedded", "exact", "site"):
         raise OptionsError(
-            f"simulator is {options.simulator!r}, where no model of {environment} decides; expected {known}, or a "
-            "model of job_index"
+            f"simulator is {options.simulator!r}, where no model of {environment} decides; expected 'embedded' or "
+            "'exact', or a model of job_index"
         )
 
 

@@ -379,14 +379,13 @@ class Options(OptionsFile):
         """Return why no model can decide under these options; ``None`` if one can."""
         environment = self.learning.environment
         supporting = [name for name in SIMULATORS if SIMULATORS[name].supports_networks]
-        known = supporting if environment == "policy_pair" and self.compatibility is None else ["embedded"]
+        known = supporting if self.compatibility is None else ["embedded"]
         if self.simulator in known or environment == "job_index":
             return None
         where = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])]) if len(known) > 1 else repr(known[0])
-        models = "a model of job_index" if environment == "policy_pair" else "a model of job_index or policy_pair"
         return (
-            f"simulator is {self.simulator!r}, but models of {environment} decide in {where} only; expected that, or "
-            f"{models}"
+            f"simulator is {self.simulator!r}, but models of {environment} decide in {where} only; expected that, or a "
+            "model of job_index"
         )
 
     def unmet(self, n_items: int) -> str | None:

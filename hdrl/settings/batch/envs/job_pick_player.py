@@ -2,12 +2,15 @@
 
 `envs.job_pick.JobPickVectorEnv` simulates a pool of identical processors, which is what makes training fast. To
 compare an agent with a policy that the kernel simulates, both must live in the same world: memory, contention, speeds,
-P-states, energy and walltimes of the platform and the jobs.
+P-states, energy and walltimes of the platform and the jobs. The decision systems of other simulators keep the kernel's
+picture of the machine, so the same compiled code picks there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -30,8 +33,8 @@ from hdrl.settings.batch.envs.machines import pool_inputs
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import read_choices
-from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import BatchTrace
+from hdrl.settings.batch.simulators import SIMULATORS
 from hdrl.settings.batch.workload.model import Workload
 
 CORE_SELECTION = "high_gflops"
@@ -48,7 +51,7 @@ def check_can_play(compatibility: str | None) -> None:
 
 
 class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
-    """One environment like ``hdrl/JobPick-v0`` whose decisions the kernel carries out, on any platform.
+    """One environment like ``hdrl/JobPick-v0`` whose decisions the kernel, or another simulator, carries out.
 
     Observations, actions and what a pick means are those of `envs.job_pick.JobPickVectorEnv`. Besides, a job can
     start where cores *and memory* are free, expected ends are those on the cores that a job gets, and an episode is a
@@ -61,6 +64,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         Core selection of a picked job: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         True if energy is accounted for; ``None``: if the platform says what its hosts draw.
+    simulator
+        Arguments of `policies.simulate` with another simulator and its settings; none: the kernel.
     compatibility
         Refused unless ``None``: it is another simulator.
     **choices
@@ -83,6 +88,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         workload: Workload,
         core_selection: str = CORE_SELECTION,
         energy: bool | None = None,
+        simulator: Mapping[str, Any] = MappingProxyType({}),
         more_logs: Sequence[str] = (),
         kill: bool | None = None,
         compatibility: str | None = None,
@@ -96,6 +102,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self.options = PickChoices(**choices).checked().check_world(has_rules=False)
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
+        self._choices = {"simulator": "embedded", "batsim": None, "folder": None, "platform_file": None, **simulator}
+        self._kind = SIMULATORS[self._choices.pop("simulator")]
         self._core_key, _ = read_choices(None, core_selection)
         self._inputs = pool_inputs(workload, platform, None, needs_identical=False)
         self.layout = self.options.layout
@@ -122,6 +130,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         super().reset(seed=seed)
         check_reset_options(options or {}, ())
         warm_up()
+        self.close()
         self._trace = None
         self._episode = _Episode(self._new_simulator(seed or 0), self._new_picks(NO_ACTOR))
         return self._observation(self._episode), self._masks()
@@ -196,15 +205,31 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         It is the same as `reset`, and `step` with the best action until the end, but some fifty times as fast.
         """
         warm_up()
-        simulator = self._new_simulator(seed)
-        simulator.run_by(self._new_picks(actor).decide)
-        self._episode, self._trace = None, simulator.trace
+        self.close()
+        simulator, picks = self._new_simulator(seed), self._new_picks(actor)
+        with contextlib.closing(simulator):
+            for borrowed in simulator.decisions():
+                picks.decide(borrowed)
+            self._trace = simulator.trace
+
+    def close(self) -> None:
+        """End the simulation, if it still goes on."""
+        episode, self._episode = self._episode, None
+        if episode is not None:
+            episode.simulator.close()
 
     # ------------------------------------------------------------------ parts
 
-    def _new_simulator(self, seed: int) -> EmbeddedSimulator:
-        rule = rule_of(self.options)
-        return EmbeddedSimulator(self.platform, self.workload, seed=seed, energy=self._energy, rule=rule)
+    def _new_simulator(self, seed: int) -> Any:
+        return self._kind.make(
+            self.platform,
+            self.workload,
+            seed=seed,
+            energy=self._energy,
+            compatibility=None,
+            rule=rule_of(self.options),
+            **self._choices,
+        )
 
     def _new_picks(self, actor: PlainActor) -> CompiledPicks:
         return CompiledPicks(self._inputs, self.options, self._core_key, actor)
@@ -255,7 +280,7 @@ class _Episode:
     ``is_over``: whether no choice is left; the simulation has ended then.
     """
 
-    def __init__(self, simulator: EmbeddedSimulator, picks: CompiledPicks) -> None:
+    def __init__(self, simulator: Any, picks: CompiledPicks) -> None:
         self.simulator, self.picks = simulator, picks
         self.is_over = False
         self._decisions = simulator.decisions()

@@ -11,6 +11,8 @@ import pytest
 
 import hdrl
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError
+from hdrl.experiment.plan import plan_of
+from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import ChosenEnvironment
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv
@@ -74,6 +76,25 @@ def test_the_schedule_is_the_pools_on_identical_processors(options: dict[str, An
     check_trace(kernel)
     metrics = [hdrl.compute_metrics(trace)["mean_bounded_slowdown"] for trace in (pool, kernel)]
     assert metrics[0] == pytest.approx(metrics[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+@pytest.mark.parametrize("machine", ["homogeneous", "gaia"])
+def test_the_exact_engine_shows_and_does_the_same(machine: str, options: dict[str, Any]) -> None:
+    platform, workload = jobs_without_coincidences()
+    if machine == "gaia":  # memory and bandwidth that run out, nodes of several speeds
+        plan = plan_of(parse_options({"platform_file_path": "gaia", "workload_file_path": "lublin_gaia_1000"}))
+        platform, workload = plan.machine, plan.load.window(0, 60)
+    inside, seen, actions = play(JobPickPlayer(platform=platform, workload=workload, **options))
+    env = JobPickPlayer(platform=platform, workload=workload, simulator={"simulator": "exact"}, **options)
+    outside, seen_too, actions_too = play(env)
+    env.close()
+    assert actions == actions_too
+    for one, other in zip(seen, seen_too, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(outside.records["start_s"], inside.records["start_s"], atol=1e-6, rtol=0)
+    np.testing.assert_array_equal(outside.records["state"], inside.records["state"])
+    assert outside.info["simulator"] == "exact"
 
 
 def memory_world() -> tuple[Any, Any]:
