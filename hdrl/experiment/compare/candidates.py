@@ -191,8 +191,10 @@ def _hashes(paths: Iterable[Path]) -> tuple[str, ...]:
     for path in paths:
         try:
             hashes.append(sha256_of_file(path))
+        except FileNotFoundError:
+            raise ReadError(path, "no such file, expected a policy (.py or .cpp) or a model") from None
         except OSError as error:
-            raise ReadError(path, error.strerror or "cannot be read") from None
+            raise ReadError(path, f"cannot be read ({error.strerror or error})") from None
     return tuple(hashes)
 
 
