@@ -87,7 +87,8 @@ class PipelineLoad:
         table = self.instances
         if len(table) == 0:
             raise WorkloadError(f"load {self.name!r}: no instance is released")
-        if not np.array_equal(np.lexsort((table["pipeline"], table["release_us"])), np.arange(len(table))):
+        later_us, later = np.diff(table["release_us"]), np.diff(table["pipeline"])
+        if np.any((later_us < 0) | ((later_us == 0) & (later < 0))):
             raise WorkloadError(f"load {self.name!r}: instances are not in the order of release and pipeline")
         if np.any(table["deadline_us"] <= table["release_us"]) or np.any(table["period_us"] < 1):
             raise WorkloadError(f"load {self.name!r}: an instance has its deadline at or before its release")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from numpy.typing import ArrayLike
@@ -129,6 +130,7 @@ def draws(policy: str) -> bool:
     return policy == "random"
 
 
+@lru_cache(maxsize=1024)  # 23 us of the 0.5 ms of a short simulation
 def _random_state(seed: int) -> int:
     """Return the initial state of a random policy's generator."""
     return 1 + stream_seed(seed, "policy") % 2147483646
