@@ -1,5 +1,6 @@
 """Machines, pipelines, their files, and what is released when."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,10 @@ def test_a_machine_in_a_file(tmp_path: Path):
     (tmp_path / "car.json").write_text('{"ecus": [{"cpu": 4, "gpu": 1}, {"cpu": 2}]}')
     assert read_machine("car.json", tmp_path).facts() == {"name": "car", "n_units": 7, "n_ecus": 2, "cpu": 6, "gpu": 1}
     (tmp_path / "car.json").write_text('{"ecus": [{"cpus": 4}]}')
-    with pytest.raises(PlatformError, match=r"ECU 0 is \{'cpus': 4\}, expected numbers of units such as"):
+    with pytest.raises(ReadError, match=r"car.json: ecus\[0\] has no key 'cpus'; did you mean 'cpu'\?"):
+        read_machine("car.json", tmp_path)
+    (tmp_path / "car.json").write_text('{"name": ["car"], "ecus": [{"cpu": 4}]}')
+    with pytest.raises(ReadError, match=r"car.json: name is a list, expected text"):
         read_machine("car.json", tmp_path)
 
 
@@ -176,28 +180,35 @@ def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found
     assert read_set(path) == written
 
 
+ONE = {"kernels": [{"cpu_us": 1}], "periods_us": [1]}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", r'expected \{"pipelines"'),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 1}]}]}', "pipeline 0: periods_us is missing"),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 1}], "periods_us": [1.5]}]}', "pipeline 0 is of another form"),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 0}], "periods_us": [1]}]}', "takes 0 us on a cpu, expected 1 to"),
-        ('{"pipelines": [{"kernel": [], "periods_us": [1]}]}', "no key 'kernel'; did you mean 'kernels'?"),
-        ('{"pipelines": [3]}', "pipeline 0 is of another form"),
-        (
-            '{"pipelines": [{"kernels": [{"cpu_us": 1}], "edges": [[0, 1e308]], "periods_us": [1]}]}',
-            "an edge is a list",
-        ),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 0.5}], "periods_us": [1]}]}', "times 0.5, "),
-        (
-            '{"pipelines": [{"kernels": [{"cpu_us": 1}], "periods_us": -3}]}',
-            "periods_us is -3, expected a list of whole",
-        ),
+        ("[]", "the file is a list, expected an object"),
+        ('{"pipelines": []}', "pipelines is empty, expected at least one entry"),
+        ('{"pipelines": [3]}', r"pipelines\[0\] is 3, expected an object"),
+        (ONE | {"periods_us": None}, r"pipelines\[0\].periods_us is null, expected a list"),
+        (ONE | {"periods_us": -3}, r"pipelines\[0\].periods_us is -3, expected a list"),
+        (ONE | {"periods_us": [1.5]}, r"pipelines\[0\].periods_us\[0\] is 1.5, expected a whole number"),
+        (ONE | {"periods_us": [0]}, r"pipelines\[0\].periods_us\[0\] is 0, expected at least 1"),
+        (ONE | {"kernel": []}, r"pipelines\[0\] has no key 'kernel'; did you mean 'kernels'\?"),
+        (ONE | {"kernels": [{"cpu_us": 0}]}, r"kernels\[0\].cpu_us is 0, expected at least 1"),
+        (ONE | {"kernels": [{"cpu_us": 0.5}]}, r"kernels\[0\].cpu_us is 0.5, expected a whole number"),
+        (ONE | {"kernels": [{"cpu_us": 1, "gpu": 1}]}, r"kernels\[0\] has no key 'gpu'; did you mean 'gpu_us'\?"),
+        (ONE | {"kernels": [{}]}, "pipeline '0': kernel 0 .* can run nowhere"),
+        (ONE | {"edges": [[0, 1e308]]}, r"edges\[0\]\[1\] is 1e\+308, expected a whole number"),
+        (ONE | {"groups": [{"kernels": [0], "cpu": 1}]}, r"groups\[0\] has no key 'cpu'; did you mean 'cpu_us'\?"),
+        (ONE | {"name": None, "ecu": "0"}, r"pipelines\[0\].ecu is '0', expected a whole number"),
+        (ONE | {"name": "a\nb"}, r"pipelines\[0\].name is 'a.*b', expected text of printable characters"),
+        (ONE | {"name": []}, r"pipelines\[0\].name is a list, expected text"),
+        ('{"name": "a\\nb", "pipelines": [3]}', r"s.json: name is 'a.*b', expected text of printable characters"),
+        (json.dumps({"pipeline": [], "pipelines": [ONE]}), "the file has no key 'pipeline'; did you mean"),
     ],
 )
-def test_wrong_sets(tmp_path: Path, text: str, message: str):
-    (tmp_path / "s.json").write_text(text)
+def test_wrong_sets(tmp_path: Path, text: str | dict[str, object], message: str):
+    (tmp_path / "s.json").write_text(text if isinstance(text, str) else json.dumps({"pipelines": [text]}))
     with pytest.raises(ReadError, match=message):
         read_set(tmp_path / "s.json")
 
