@@ -26,7 +26,8 @@ CPU, GPU = range(len(KINDS))
 MAX_UNITS = 1024
 """The most units that a machine may have."""
 
-_ECU = re.compile(r"(?:(\d{1,9})x)?\(?((?:\d{1,9}(?:cpu|gpu))(?:\+\d{1,9}(?:cpu|gpu))*)\)?")
+_UNITS = r"\d{1,9}(?:cpu|gpu)(?:\+\d{1,9}(?:cpu|gpu))*"
+_ECU = re.compile(rf"(?:(\d{{1,9}})x)?(?:{_UNITS}|\({_UNITS}\))", re.ASCII)
 _PART = re.compile(r"(\d+)(cpu|gpu)")
 
 
@@ -154,7 +155,7 @@ def read_machine(text: str, folder: Path = Path()) -> Units:
         if match is None:
             break
         counts: dict[str, int] = {}
-        for number, kind in _PART.findall(match[2]):
+        for number, kind in _PART.findall(part):
             counts[kind] = counts.get(kind, 0) + int(number)
         times = int(match[1] or 1)
         if not 1 <= times <= MAX_UNITS:

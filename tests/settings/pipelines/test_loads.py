@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from hdrl.base.errors import HdrlError, OptionsError, PlatformError, ReadError, WorkloadError
-from hdrl.settings.pipelines.inputs import loads_of
+from hdrl.settings.pipelines.inputs import all_configurations, loads_of
 from hdrl.settings.pipelines.loads.covers import cheapest_cover, demand_us, latency_us
 from hdrl.settings.pipelines.loads.generate import SHAPES, SPLITS, PipelineModel, drs, generate, uunifast
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
@@ -44,6 +44,9 @@ def test_machines_by_their_names():
         ("4000cpu", "cpu is 4000, expected a whole number from 0 to 1024"),
         ("2x(1000cpu)", "has more than 1024 units"),
         ("0x1cpu", "0 ECUs, expected 1 to 1024"),
+        ("2x(1cpu", r"machine is '2x\(1cpu', expected a form such as"),
+        ("1cpu)", r"machine is '1cpu\)', expected a form such as"),
+        ("\uff11cpu", "machine is '\uff11cpu', expected a form such as"),
         ("none.json", "none.json: no such file"),
         pytest.param(f"{'9' * 5000}cpu", "expected a form such as '1cpu", id="digits"),
     ],
@@ -243,6 +246,9 @@ def test_the_least_that_an_instance_needs():
     assert demand_us(diamond, (1,)) == 80
     assert latency_us(diamond, (0, 1)) == 26  # 10, half of 12, 10
     assert latency_us(chain("a", (3, 5), (9, 4)), BOTH) == 7
+    # A share of 0 is a share, too: 10, 1 on a GPU for both in the middle, 10.
+    quick = Pipeline("q", diamond.kernels, diamond.edges, (Group((1, 2), NEVER, 1), Group((1, 3), 30, NEVER)))
+    assert latency_us(quick, BOTH) <= 21
 
 
 # ---------------------------------------------------------------------- releases
@@ -349,6 +355,13 @@ def test_generated_sets_need_what_they_should(shape: str, split: str):
 def test_wrong_models(arguments: dict[str, object], message: str):
     with pytest.raises(HdrlError, match=message):
         PipelineModel(**arguments)
+
+
+@pytest.mark.parametrize("split", ["uunifast_discard", "drs"])
+def test_one_pipeline_may_have_the_largest_utilization(split: str):
+    model = PipelineModel(n_pipelines=1, n_units=2, utilization=0.5, largest=1.0, split=split)
+    load = all_configurations(generate(model, np.random.default_rng(1)))[0]
+    assert abs(load.offered(read_machine("1cpu+1gpu")) - 0.5) < 1e-3
 
 
 def test_no_groups_of_a_cover_wait_for_each_other():

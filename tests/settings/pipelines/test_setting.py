@@ -317,6 +317,10 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert SETTING.inputs.load(options(**base, nb_jobs=4, load={"times_in": "ms"}), BOTH).n_items == 4
     with pytest.raises(OptionsError, match=r"load\.configuration is 4, expected 0 to 3"):
         load(configuration=4)
+    with pytest.raises(OptionsError, match=r"contexts\[1\]\.periods_ms has 1 periods, expected one for each of 2"):
+        load(contexts=[contexts[0], {"periods_ms": [80]}])
+    with pytest.raises(ValueError, match=r"greater than or equal to 0.001"):
+        load(horizon_ms=0.0001)  # 0 would mean a hyperperiod
     ordered, shuffled = load(tour="ordered"), load(tour="shuffled", seed=1)
     assert (ordered.name, ordered.n_items, len(ordered.origin["periods_ms"])) == ("p@ordered", shuffled.n_items, 4)
     assert len(ordered.first_items) == 4
