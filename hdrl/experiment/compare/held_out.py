@@ -88,7 +88,7 @@ def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
     if protocol == "continuous":
         if sweep.loads:
             raise OptionsError(
-                f"{sweep.where}: loads are sequences as long as a window, and protocol 'continuous' simulates whole logs;"
+                f"{sweep.where}: loads are as long as a window, and protocol 'continuous' simulates whole logs;"
                 " give workloads (-w FILE)"
             )
         windows = {"length": "all", "warm_up": "all"}
