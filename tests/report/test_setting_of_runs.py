@@ -185,9 +185,6 @@ def test_what_was_left_is_told(candles: None, tmp_path: Path):
 def test_settings_are_not_mixed(candles: None, tmp_path: Path):
     with pytest.raises(ReadError, match="is of the setting batch, expected candles"):
         build_report([light(tmp_path / "a"), make_run(tmp_path / "b")])
-    (tmp_path / "a" / "options.resolved.json").write_text('{"setting": "candle"}')
-    with pytest.raises(UnknownName, match="did you mean 'candles'"):
-        build_report([tmp_path / "a"])
     other = "is of the setting batch, expected candles as the others are"
     for name in ("flames", "bars"):
         with pytest.raises(ReadError, match=other):
@@ -198,6 +195,9 @@ def test_settings_are_not_mixed(candles: None, tmp_path: Path):
         draw("gantt", [tmp_path / "b", tmp_path / "a"])
     with pytest.raises(ReadError, match="nowhere: no such folder"):
         draw("flames", [tmp_path / "nowhere"])
+    (tmp_path / "a" / "options.resolved.json").write_text('{"setting": "candle"}')
+    with pytest.raises(UnknownName, match="did you mean 'candles'"):
+        build_report([tmp_path / "a"])
 
 
 def test_nothing_general_knows_batch_jobs():
