@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hdrl.envs  # noqa: F401 - registers the environments
-from hdrl.base.errors import DecisionError, HdrlError
+from hdrl.base.errors import DecisionError, HdrlError, OptionsError
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.envs.env import OBJECTIVES, GpuClusterEnv, GpuClusterVectorEnv
 from hdrl.settings.gpu.loads.load import GpuLoad
@@ -87,6 +87,48 @@ def test_random_choices_with_preemption_and_pages_end_all_jobs() -> None:
     done = np.zeros(LOAD.n_items)
     np.add.at(done, trace.stays["task"], (trace.stays["end_s"] - trace.stays["start_s"]) * trace.stays["pace"])
     assert (done >= LOAD.isolated_s(CLUSTER) * (1 - 1e-9)).all()
+
+
+def test_the_log_of_stays_grows_as_preemptions_need_it() -> None:
+    """It was full, and compiled code wrote behind it; the agent could not preempt as without a log."""
+    arguments = {"machine": CLUSTER, "load": LOAD, "n_jobs": 80, "max_running": 8, "order": "las-2d+preempt"}
+    logged, plain = (GpuClusterVectorEnv.of(1, records=records, **arguments) for records in (True, False))
+    draws = np.random.default_rng(0)
+    observed, info = logged.reset(seed=0)
+    beginning = logged.state_dict()
+    plain.reset(seed=0)
+    done = np.array([False])
+    while not done[0]:
+        preempts = np.flatnonzero(info["action_mask"][0][16:24])
+        legal = preempts + 16 if len(preempts) and draws.random() < 0.9 else np.flatnonzero(info["action_mask"][0])
+        action = np.array([draws.choice(legal)])
+        observed, _, done, _, info = logged.step(action)
+        also, *_, more = plain.step(action)
+        np.testing.assert_array_equal(observed, also)
+        np.testing.assert_array_equal(info["action_mask"], more["action_mask"])
+    trace = logged.trace()
+    assert len(trace.stays) > 8 * 80 + 64
+    assert trace.stays["end_s"].max() == trace.tasks["end_s"].max()
+    assert set(trace.stay_units.tolist()) <= set(range(CLUSTER.n_units))
+    work = np.zeros(80)
+    np.add.at(work, trace.stays["task"], (trace.stays["end_s"] - trace.stays["start_s"]) * trace.stays["pace"])
+    np.testing.assert_allclose(work, LOAD.isolated_s(CLUSTER))
+    other = GpuClusterVectorEnv.of(1, records=True, **arguments)
+    for one, saved in ((other, logged.state_dict()), (logged, beginning)):
+        one.load_state_dict(saved)
+        found = one.state_dict()
+        assert all(np.array_equal(found[name][..., : array.shape[-1]], array) for name, array in saved.items())
+
+
+def test_a_trace_is_that_of_the_last_episode_that_has_ended() -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=10, start="consecutive", records=True)
+    env.reset(seed=0)
+    with pytest.raises(OptionsError, match="no episode has ended"):
+        env.trace()
+    play(env, first)
+    before = env.trace()
+    env.reset()
+    assert env.trace() is before
 
 
 def test_turning_pages_shows_the_whole_queue() -> None:

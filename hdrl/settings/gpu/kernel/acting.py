@@ -100,8 +100,6 @@ def _may_preempt(w, i):
     """Return whether the running job at a place of the list may give way: not at the date at which it started."""
     if i >= w.counts[state.N_RUNNING] or w.counts[state.N_WAITING] == 0:
         return False
-    if w.rules[codes.RECORDS] > 0 and w.counts[state.N_STAYS] + w.counts[state.N_RUNNING] + 1 >= len(w.log.stay_job):
-        return False
     return w.jobs.since_s[w.queue.running[i]] < w.now_s[0]
 
 
