@@ -182,12 +182,44 @@ def test_it_passes_the_checks_of_all_environments_and_refuses_nonsense() -> None
         ({"max_pages": 0}, "max_pages"),
         ({"placements": ["fdg"]}, "fgd"),
         ({"placements": []}, "one at least"),
-        ({"max_running": -1}, "0 or more"),
+        ({"max_running": -1}, "at least 1, or 0"),
         ({"machine": "drlgpu"}, "drl-gpu"),
         ({"load": []}, "at least one"),
     ):
         with pytest.raises(HdrlError, match=message):
             GpuClusterEnv(**{"load": LOAD, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tie": "frist"}, "tie is 'frist'; did you mean 'first'"),
+        ({"node_order": "larger"}, "node_order is 'larger'; did you mean 'largest'"),
+        ({"restart_s": [5]}, r"restart_s is \[5\], expected two numbers"),
+        ({"restart_s": "ab"}, "restart_s is 'ab', expected a list of numbers"),
+        ({"checkpoint_s": "1 h"}, r"checkpoint_s is \['1 h'\], expected a list of numbers"),
+        ({"levels": 5}, "levels is 5, expected a list of numbers"),
+        ({"placements": "first-fit"}, "placements is 'first-fit', expected a list of"),
+        ({"order": 5}, "order is 5, expected a name"),
+        ({"reference": []}, r"reference is \[\], expected a name"),
+        ({"may_wait": "no"}, "may_wait is 'no', expected True or False"),
+        ({"max_running": 1.5}, "max_running is 1.5, expected a whole number of at least 1, or 0"),
+        ({"start": 1.5}, "start is 1.5, expected 'random', 'consecutive', a number"),
+        ({"autoreset_mode": []}, r"autoreset_mode is \[\]; "),
+        ({"seed_of_rules": "x"}, "seed is 'x', expected a whole number"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(HdrlError, match=message):
+        GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, **({"n_jobs": 10} | arguments))
+
+
+def test_rules_may_be_whole_numbers() -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=10, checkpoint_s=60, restart_s=[1, 2], reference="srsf")
+    assert env.reset(seed=0)[1]["action_mask"].any()
+    assert simulate(CLUSTER, LOAD, read_policy("srsf"), rules=Rules(round_s=60, checkpoint_s=60)).counts[
+        "n_preemptions"
+    ]
 
 
 def test_restarts_are_paid_as_the_rules_say() -> None:

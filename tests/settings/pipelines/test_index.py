@@ -258,6 +258,8 @@ def test_sets_that_follow_each_other_are_not_mixed() -> None:
         ({"start": "consecutive"}, OptionsError),
         ({"objective": "mean_lateness_s"}, OptionsError),
         ({"tardiness": -1.0}, OptionsError),
+        ({"tardiness": "1"}, OptionsError),
+        ({"reference": 5}, OptionsError),
         ({"reference": "static"}, OptionsError),
         ({"reference": "nobody"}, UnknownName),
         ({"n_windows": 0}, OptionsError),

@@ -17,8 +17,16 @@ from hdrl.compiled.fields import doubled, saved
 from hdrl.envs.arguments import EpisodeArguments, Stepping, defaults_of, taken
 from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
-from hdrl.envs.requests import check_render_mode, checked_count
+from hdrl.envs.requests import (
+    check_choice,
+    check_flags,
+    check_render_mode,
+    check_texts,
+    checked_count,
+    checked_numbers,
+)
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
+from hdrl.envs.seeds import checked_seed
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.envs.loads import joined, loads_of
@@ -74,15 +82,18 @@ class ClusterChoices:
 
     def check(self) -> None:
         """Check the choices; raise OptionsError if one of the names is unknown, or a number too small."""
-        if self.objective not in OBJECTIVES:
-            raise UnknownName("objective", self.objective, OBJECTIVES)
+        check_choice("objective", self.objective, OBJECTIVES)
+        check_flags(may_wait=self.may_wait, sees_durations=self.sees_durations)
+        check_texts(order=self.order, **({} if self.reference is None else {"reference": self.reference}))
+        if isinstance(self.placements, str) or not isinstance(self.placements, Sequence):
+            raise OptionsError(f"placements is {self.placements!r}, expected a list of {', '.join(PLACEMENTS)}")
         for one in self.placements:
             if one not in PLACEMENTS:
                 raise UnknownName("placement", one, PLACEMENTS)
         if not self.placements or len(set(self.placements)) < len(self.placements):
             raise OptionsError(f"placements is {list(self.placements)}, expected one at least, each once")
-        if self.max_running < 0:
-            raise OptionsError(f"max_running is {self.max_running}, expected 0 or more")
+        if self.max_running != 0:
+            checked_count("max_running", self.max_running, or_else=", or 0")
 
     def sizes(self) -> NDArray[np.int64]:
         """Return them as compiled code takes them."""
@@ -104,12 +115,15 @@ class NamedRules:
 
     def rules(self) -> Rules:
         """Return the rules."""
+        restart_s = checked_numbers("restart_s", self.restart_s)
+        if len(restart_s) != 2:
+            raise OptionsError(f"restart_s is {self.restart_s!r}, expected two numbers")
         return Rules(
-            restart_s=(float(self.restart_s[0]), float(self.restart_s[1])),
-            checkpoint_s=self.checkpoint_s,
+            restart_s=(restart_s[0], restart_s[1]),
+            checkpoint_s=checked_numbers("checkpoint_s", [self.checkpoint_s])[0],
             tie=self.tie,
             node_order=self.node_order,
-            levels=tuple(float(bound) for bound in self.levels),
+            levels=checked_numbers("levels", self.levels),
         )
 
 
@@ -226,6 +240,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self.machine = read_cluster(machine) if isinstance(machine, str) else machine
         self.loads = loads_of(load, self.machine)
         choices.check()
+        check_flags(records=records)
         self.objective, self.rules = choices.objective, rules
         self.order = _order_of(choices.order, sees_durations=choices.sees_durations)
         self.reference = None if choices.reference is None else policy_without_shares(choices.reference)
@@ -238,8 +253,8 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
         self._trace: TaskTrace | None = None
-        self._seed_of_rules = seed_of_rules
-        self._columns, self._state = self._new_world(seed_of_rules, "fgd" in choices.placements)
+        self._seed_of_rules = checked_seed(seed_of_rules)
+        self._columns, self._state = self._new_world(self._seed_of_rules, "fgd" in choices.placements)
         self._borrowed = Borrowed(self._state)
 
     @classmethod
