@@ -175,7 +175,7 @@ def seed_of_each_row(seed: int | Sequence[int | None] | None, num_envs: int) -> 
     """
     if seed is None:
         return [None] * num_envs
-    if isinstance(seed, (int, np.integer)):
+    if isinstance(seed, (int, np.integer, str)) or not isinstance(seed, Iterable):
         first = checked_seed(seed)
         return [checked_seed(first + row) for row in range(num_envs)]
     seeds = [None if one is None else checked_seed(one) for one in seed]

@@ -214,6 +214,21 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
         GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, **({"n_jobs": 10} | arguments))
 
 
+def test_priorities_may_be_0_or_negative() -> None:
+    jobs = LOAD.jobs.copy()
+    jobs["priority"] = np.where(np.arange(len(jobs)) < 40, 0.0, -1.0)
+    load = replace(LOAD, jobs=jobs)
+    for part, objective in ((None, "mean_jct_s"), (40, "priority_jct_s")):
+        env = GpuClusterEnv(machine=CLUSTER, load=load if part is None else load.window(0, part), objective=objective)
+        total, results, _ = play(env, first)  # looks at the observations
+        assert total == pytest.approx(-results["objective"])
+    with pytest.raises(OptionsError, match="weights jobs by priority, and some are negative"):
+        GpuClusterEnv(machine=CLUSTER, load=load, objective="priority_jct_s")
+    jobs["priority"][3] = np.nan
+    with pytest.raises(HdrlError, match=r"job 3 has impossible values: .*priority nan"):
+        replace(LOAD, jobs=jobs)
+
+
 def test_rules_may_be_whole_numbers() -> None:
     env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=10, checkpoint_s=60, restart_s=[1, 2], reference="srsf")
     assert env.reset(seed=0)[1]["action_mask"].any()

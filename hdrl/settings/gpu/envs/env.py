@@ -159,7 +159,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     2       time that is left to it alone on the fastest type, as it is estimated
     3       its GPUs, as a share of all
     4       what it takes of each of them
-    5       its priority p as p / (p + 1)
+    5       its priority p as p / (p + 1), 0 if it is negative
     6       its speed there relative to its best, 0: it cannot start by this placement now
     7       1: it would lie on more nodes than it needs
     8       idle share of the GPUs of the type that it would get
@@ -241,6 +241,8 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self.loads = loads_of(load, self.machine)
         choices.check()
         check_flags(records=records)
+        if choices.objective == "priority_jct_s" and any((one.jobs["priority"] < 0).any() for one in self.loads):
+            raise OptionsError("objective 'priority_jct_s' weights jobs by priority, and some are negative")
         self.objective, self.rules = choices.objective, rules
         self.order = _order_of(choices.order, sees_durations=choices.sees_durations)
         self.reference = None if choices.reference is None else policy_without_shares(choices.reference)
