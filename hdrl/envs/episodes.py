@@ -205,9 +205,11 @@ def plan_episodes(
     if isinstance(start, str):
         plan = _planned(start, bounds, length, names)
         return dataclasses.replace(plan, least_jobs=least)
-    if not isinstance(start, (int, np.integer, Iterable)):
+    if isinstance(start, (int, np.integer)):
+        start = [int(start)]
+    if not isinstance(start, Iterable):
         raise OptionsError(f"start is {start!r}, expected 'random', 'consecutive', a number, or several")
-    starts = [start] if isinstance(start, (int, np.integer)) else list(start)
+    starts = list(start)
     windows = tuple(_explicit_windows(starts, bounds, length, names))
     if not least:
         return EpisodePlan(windows=windows)
