@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
+from hdrl.base.pyfiles import AgentError, run_file
 from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.analysis.guarantees import unavoidable_misses
 from hdrl.settings.pipelines.files import write_history
@@ -174,6 +175,8 @@ def test_wrong_decisions_are_refused():
                 "text": "cpu",
                 "unit": KernelStart(ready, ready.choices[0], 1),
                 "far": KernelStart(ready, ready.choices[0], 7),
+                "name": KernelStart(ready, ready.choices[0], "0"),  # type: ignore[arg-type]
+                "share": KernelStart(ready, ready.choices[0], 0.0),  # type: ignore[arg-type]
                 "choice": KernelStart(ready, ready.pipeline.options[1], 0),
             }[kind]
 
@@ -183,6 +186,8 @@ def test_wrong_decisions_are_refused():
         "text": "the policy returned 'cpu', expected a KernelStart or None",
         "unit": "'a' cannot run on unit 1 there",
         "far": "'a' cannot run on unit 7 there",
+        "name": "'a' cannot run on unit '0' there",
+        "share": "'a' cannot run on unit 0.0 there",
         "choice": "the policy starts a kernel or group that is not ready",
     }.items():
         with pytest.raises(DecisionError, match=f"at 0 us: .*{message}"):
@@ -506,3 +511,9 @@ def test_pictures():
     assert bars[:4] == [trace.is_missed[load.instances["pipeline"] == k].mean() for k in range(4)]
     assert bars[4:] == [0, 0, 0, 0]
     assert unavoidable_misses(BOTH, load) == 0
+
+
+def test_a_policy_file_takes_the_view(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("def policy():\n    return None\n")
+    with pytest.raises(AgentError, match=r"mine.py:1: policy\(\) takes other arguments, expected policy\(view\)"):
+        SETTING.policies.from_module(run_file(tmp_path / "mine.py", trust=True)[0], tmp_path / "mine.py", "")
