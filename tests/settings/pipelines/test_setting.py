@@ -17,7 +17,7 @@ from hdrl.base.errors import DecisionError, HdrlError, OptionsError, ReadError, 
 from hdrl.base.pyfiles import AgentError, run_file
 from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.analysis.guarantees import unavoidable_misses
-from hdrl.settings.pipelines.files import write_history
+from hdrl.settings.pipelines.files import FILES, write_history
 from hdrl.settings.pipelines.inputs import generated_load
 from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad
@@ -25,7 +25,7 @@ from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics, mk_violations, wilson
 from hdrl.settings.pipelines.options import PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.runs import run_of_trace
+from hdrl.settings.pipelines.runs import read_run, run_of_trace
 from hdrl.settings.pipelines.simulation.policies import simulate
 from hdrl.settings.pipelines.simulation.tables import shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
@@ -517,3 +517,11 @@ def test_a_policy_file_takes_the_view(tmp_path: Path):
     (tmp_path / "mine.py").write_text("def policy():\n    return None\n")
     with pytest.raises(AgentError, match=r"mine.py:1: policy\(\) takes other arguments, expected policy\(view\)"):
         SETTING.policies.from_module(run_file(tmp_path / "mine.py", trust=True)[0], tmp_path / "mine.py", "")
+
+
+def test_runs_of_many_pipelines_are_read(tmp_path: Path):
+    load = released((chain("a", (5, 5)),) * 100_002, (100_001, 0, 9))
+    trace = simulate(BOTH, load, "edf")
+    for one in FILES:
+        one.write(trace, tmp_path)
+    assert read_run(tmp_path).n_items == 1
