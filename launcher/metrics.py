@@ -83,7 +83,7 @@ def _table(runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...
     from hdrl.settings.batch.metrics import METRICS
     from hdrl.settings.batch.report import side_by_side as of_batch
 
-    if Path(runs[0]).is_dir() and setting_of(runs[0]).name != BATCH:
+    if any(Path(run).is_dir() and setting_of(run).name != BATCH for run in runs):
         return side_by_side.side_by_side(runs, names=names, metrics=chosen)
     return of_batch.side_by_side(
         runs, names=names, metrics=tuple(METRICS) if chosen is None else chosen or of_batch.USUAL

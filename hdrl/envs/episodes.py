@@ -8,7 +8,7 @@ bits: nothing is remembered from one to the next.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -205,7 +205,11 @@ def plan_episodes(
     if isinstance(start, str):
         plan = _planned(start, bounds, length, names)
         return dataclasses.replace(plan, least_jobs=least)
-    starts = [start] if isinstance(start, (int, np.integer)) else list(start)
+    if isinstance(start, (int, np.integer)):
+        start = [int(start)]
+    if not isinstance(start, Iterable):
+        raise OptionsError(f"start is {start!r}, expected 'random', 'consecutive', a number, or several")
+    starts = list(start)
     windows = tuple(_explicit_windows(starts, bounds, length, names))
     if not least:
         return EpisodePlan(windows=windows)

@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from hdrl.base.errors import DecisionError, OptionsError, SimulationError
 from hdrl.envs.episodes import Start
 from hdrl.envs.hooks import Info
-from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
+from hdrl.envs.requests import (
+    check_render_mode,
+    check_reset_options,
+    checked_count,
+    read_autoreset_mode,
+    seed_of_each_row,
+)
 from hdrl.envs.seeds import fresh_seed
 
 Floats = NDArray[np.float64]
@@ -95,9 +101,9 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
         - ``options``: none are known.
         """
         check_reset_options(options or {}, ())
-        first = seed if seed is None or isinstance(seed, int) else seed[0]
+        first = seed_of_each_row(seed, self.num_envs)[0]
         if first is not None:
-            self._seed, self._episode = int(first), 0
+            self._seed, self._episode = first, 0
         elif self._seed is None:
             self._seed = fresh_seed()
         self._has_ended[:] = False
@@ -125,7 +131,10 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
         if self._has_ended.all():  # this step only begins the next episode
             self._has_ended[:] = False
             return self._seen(), np.zeros(self.num_envs), never, never, {}
-        offsets = np.asarray(actions, dtype=np.float64)
+        try:
+            offsets = np.asarray(actions, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DecisionError(f"actions are {actions!r}, expected numbers") from None
         if offsets.shape != self.action_space.shape or not np.isfinite(offsets).all():
             raise DecisionError(
                 f"actions of shape {offsets.shape}, expected finite numbers of shape {self.action_space.shape}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from types import NoneType
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -31,7 +32,7 @@ def read_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     known = {one.value: one for one in AutoresetMode}
     if isinstance(mode, AutoresetMode):
         return mode
-    if mode not in known:
+    if not isinstance(mode, str) or mode not in known:
         raise OptionsError(f"autoreset_mode is {mode!r}; {suggest(str(mode), known)}")
     return known[mode]
 
@@ -57,6 +58,8 @@ def chosen_errors(errors: Iterable[str] | None, known: Collection[str], usual: C
     OptionsError
         If there is no such error.
     """
+    if not isinstance(errors, (Iterable, NoneType)):
+        raise OptionsError(f"errors is {errors!r}, expected a list of {', '.join(known)}")
     names = tuple(usual) if errors is None else (errors,) if isinstance(errors, str) else tuple(errors)
     for name in names:
         if name not in known:
@@ -93,6 +96,23 @@ def check_flags(**flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise OptionsError(f"{name} is {value!r}, expected True or False")
+
+
+def check_texts(**texts: object) -> None:
+    """Refuse names that are not text."""
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise OptionsError(f"{name} is {value!r}, expected a name")
+
+
+def checked_numbers(name: str, value: object) -> tuple[float, ...]:
+    """Return a list of numbers; raise OptionsError if it is something else."""
+    try:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise TypeError
+        return tuple(map(float, value))
+    except (TypeError, ValueError):
+        raise OptionsError(f"{name} is {value!r}, expected a list of numbers") from None
 
 
 def checked_count(name: str, value: object, *, or_else: str = "") -> int:
@@ -155,7 +175,7 @@ def seed_of_each_row(seed: int | Sequence[int | None] | None, num_envs: int) -> 
     """
     if seed is None:
         return [None] * num_envs
-    if isinstance(seed, (int, np.integer)):
+    if isinstance(seed, (int, np.integer, str)) or not isinstance(seed, Iterable):
         first = checked_seed(seed)
         return [checked_seed(first + row) for row in range(num_envs)]
     seeds = [None if one is None else checked_seed(one) for one in seed]

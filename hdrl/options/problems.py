@@ -44,7 +44,11 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 """Expected values in words, by pydantic's type of error."""
 
+PRINTABLE = r"^[^\p{C}\p{Zl}\p{Zp}]*$"
+"""Pattern of texts without control characters and ends of lines."""
+
 _TEXTS: dict[str, str] = {
+    PRINTABLE: "text of printable characters",
     r"^[^\x00]*$": "a path without the character NUL",
     r"^[^/\\\x00]+$": "the name of a file in the same folder",
 }

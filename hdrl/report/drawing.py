@@ -125,7 +125,8 @@ def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]
     if len(set(names)) != len(names):
         raise OptionsError("two runs have the same name, expected different ones")
     shown = names or distinct_names(paths)
-    runs = [setting_of(path).view.read(path, run) for path, run in zip(paths, shown, strict=True)]
+    view = setting_of(paths[0]).view
+    runs = [view.read(path, run) for path, run in zip(paths, shown, strict=True)]
     return runs if figure.reads == "metrics" else [run.data for run in runs]
 
 

@@ -23,6 +23,8 @@ def setting_of(folder: str | Path, *, trust: bool = False) -> Setting:
     of HDeepRM are. ``trust`` lets the Python file run that the folder names, once for all folders.
     """
     folder = Path(folder)
+    if not folder.exists():
+        raise ReadError(folder, "no such folder")
     inside = next((path for path in (folder, folder / "run_0") if (path / OPTIONS_FILE).is_file()), folder)
     sweep, start = sweep_in(inside) if (inside / SWEEP_FILE).is_file() else ({}, inside)
     for said, base in ((read_object(inside / OPTIONS_FILE), inside), (sweep, start)):
@@ -52,9 +54,19 @@ def main_file(setting: Setting) -> str:
     return setting.view.files[0].names[0]
 
 
-def folders_of_runs(folders: Sequence[str | Path]) -> list[Path]:
-    """Return the run folders that folders stand for, in their order."""
-    return [path for folder in folders for path in run_folders(folder, main_file(setting_of(folder)))]
+def folders_of_runs(folders: Iterable[str | Path], setting: Setting | None = None) -> list[Path]:
+    """Return the run folders that folders stand for, in their order.
+
+    Raise ReadError if one is of another setting than ``setting``, or than the first one by default.
+    """
+    found: list[Path] = []
+    for folder in folders:
+        own = setting_of(folder)
+        found += run_folders(folder, main_file(own))
+        setting = setting or own
+        if own is not setting:
+            raise ReadError(folder, f"is of the setting {own.name}, expected {setting.name} as the others are")
+    return found
 
 
 def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Run]:
@@ -62,12 +74,7 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
 
     A name is the policy, and where that is not enough the workload, the seed or the folder as well.
     """
-    runs = []
-    for folder in folders:
-        own = setting_of(folder).name
-        if own != setting.name:
-            raise ReadError(folder, f"is of the setting {own}, expected {setting.name} as the others are")
-        runs += [setting.view.read(path, None) for path in run_folders(folder, main_file(setting))]
+    runs = [setting.view.read(path, None) for path in folders_of_runs(folders, setting)]
     return [  # metrics without a value are left out
         dataclasses.replace(run, name=name, metrics={key: n for key, n in run.metrics.items() if math.isfinite(n)})
         for run, name in zip(runs, _distinct_names(runs), strict=True)

@@ -14,7 +14,6 @@ from hdrl.figures.folders import distinct_names
 from hdrl.figures.metrics_bars import MOST_BARS, metrics_bars
 from hdrl.metrics.side_by_side import SideBySide, check_metrics
 from hdrl.report.runs import folders_of_runs, setting_of
-from hdrl.setting import Setting
 
 
 def side_by_side(
@@ -35,7 +34,7 @@ def side_by_side(
 
 def compare_runs(runs: Sequence[Run], metrics: Sequence[str] | None = ()) -> SideBySide:
     """Return the metrics of runs that have been read; see `side_by_side`."""
-    setting = _common_setting(runs)
+    setting = setting_of(runs[0].folder)
     infos, measures = setting.measures.metrics, setting.measures
     chosen = list(infos) if metrics is None else list(metrics) or _with_numbers(runs, measures.shown)
     check_metrics(chosen, infos)
@@ -52,17 +51,6 @@ def bars(runs: Sequence[Run]) -> Any:
     """Draw the metrics that a setting compares, a bar for each run."""
     table = compare_runs(runs)
     return metrics_bars(table.by_run, {name: table.infos[name] for name in table.drawn})
-
-
-def _common_setting(runs: Sequence[Run]) -> Setting:
-    settings = [setting_of(run.folder) for run in runs]
-    for run, one in zip(runs, settings, strict=True):
-        if one is not settings[0]:
-            raise OptionsError(
-                f"{run.folder}: is a run of {one.name}, but {runs[0].folder} one of {settings[0].name}, "
-                "which has other metrics"
-            )
-    return settings[0]
 
 
 def _with_numbers(runs: Sequence[Run], names: Sequence[str]) -> list[str]:

@@ -104,6 +104,14 @@ def test_protocols_say_which_jobs_are_simulated_and_count(log: Path):
         by_protocol(sweep(log), "contiguous")
     with pytest.raises(OptionsError, match="the protocol sets what is simulated"):
         by_protocol(sweep(log, windows={"length": 20, "warm_up": 5}), "padded")
+    with pytest.raises(OptionsError, match=r"'continuous' simulates whole logs; give workloads \(-w FILE\)"):
+        by_protocol(sweep(log, loads=[0.7]), "continuous")
+
+
+def test_held_out_loads_are_refused_before_anything_runs(log: Path, tmp_path: Path):
+    with pytest.raises(OptionsError, match="'continuous' simulates whole logs"):
+        run_held_out(sweep(log, workloads=[], loads=[0.7]), out=tmp_path / "out", n_workers=1)
+    assert not (tmp_path / "out").exists()
 
 
 def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):

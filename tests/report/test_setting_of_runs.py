@@ -18,6 +18,7 @@ from hdrl.report import figures
 from hdrl.report.drawing import draw, figures_of, plot
 from hdrl.report.page import build_report
 from hdrl.report.runs import setting_of
+from hdrl.report.side_by_side import side_by_side
 from hdrl.setting import SETTINGS, Measures
 from hdrl.trace import TraceFile
 
@@ -184,6 +185,16 @@ def test_what_was_left_is_told(candles: None, tmp_path: Path):
 def test_settings_are_not_mixed(candles: None, tmp_path: Path):
     with pytest.raises(ReadError, match="is of the setting batch, expected candles"):
         build_report([light(tmp_path / "a"), make_run(tmp_path / "b")])
+    other = "is of the setting batch, expected candles as the others are"
+    for name in ("flames", "bars"):
+        with pytest.raises(ReadError, match=other):
+            draw(name, [tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(ReadError, match=other):
+        side_by_side([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(ReadError, match="is of the setting candles, expected batch as the others are"):
+        draw("gantt", [tmp_path / "b", tmp_path / "a"])
+    with pytest.raises(ReadError, match="nowhere: no such folder"):
+        draw("flames", [tmp_path / "nowhere"])
     (tmp_path / "a" / "options.resolved.json").write_text('{"setting": "candle"}')
     with pytest.raises(UnknownName, match="did you mean 'candles'"):
         build_report([tmp_path / "a"])

@@ -86,6 +86,11 @@ def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
     if protocol == "padded":
         windows |= {"warm_up": round(WARM_UP * length), "follow_up": round(FOLLOW_UP * length)}
     if protocol == "continuous":
+        if sweep.loads:
+            raise OptionsError(
+                f"{sweep.where}: loads are as long as a window, and protocol 'continuous' simulates whole logs;"
+                " give workloads (-w FILE)"
+            )
         windows = {"length": "all", "warm_up": "all"}
     share = list(DEFAULT_RANGE) if sweep.range == [0.0, 1.0] else sweep.range
     data = sweep.model_dump() | {"windows": windows, "range": share}
@@ -108,8 +113,7 @@ def run_held_out(
     sweep = _with_tail(sweep, setting_for(sweep))
     found: dict[str, Comparison] = {}
     peer_baselines: dict[str, str] = {}
-    for protocol in PROTOCOLS:
-        planned = by_protocol(sweep, protocol)
+    for protocol, planned in [(protocol, by_protocol(sweep, protocol)) for protocol in PROTOCOLS]:
         if found:
             planned = planned.model_copy(update={"baseline": found["windows"].baseline})
         progress.message(f"{protocol}:")

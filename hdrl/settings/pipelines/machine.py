@@ -8,10 +8,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from hdrl.base.errors import PlatformError, quoted
 from hdrl.base.files import expanded, read_json
+from hdrl.options.block import Block
+from hdrl.options.problems import PRINTABLE
+from hdrl.options.reading import checked
 
 KINDS = ("cpu", "gpu")
 """Kinds of units, by their numbers."""
@@ -21,7 +26,8 @@ CPU, GPU = range(len(KINDS))
 MAX_UNITS = 1024
 """The most units that a machine may have."""
 
-_ECU = re.compile(r"(?:(\d{1,9})x)?\(?((?:\d{1,9}(?:cpu|gpu))(?:\+\d{1,9}(?:cpu|gpu))*)\)?")
+_UNITS = r"\d{1,9}(?:cpu|gpu)(?:\+\d{1,9}(?:cpu|gpu))*"
+_ECU = re.compile(rf"(?:(\d{{1,9}})x)?(?:{_UNITS}|\({_UNITS}\))", re.ASCII)
 _PART = re.compile(r"(\d+)(cpu|gpu)")
 
 
@@ -108,6 +114,23 @@ def units(name: str, ecus: Iterable[Mapping[str, int]]) -> Units:
     return Units(name, tuple(kinds), tuple(positions))
 
 
+_Count = Annotated[int, Field(ge=0, le=MAX_UNITS)]
+
+
+class _EcuInFile(Block):
+    """Numbers of units of an ECU in a file."""
+
+    cpu: _Count = 0
+    gpu: _Count = 0
+
+
+class _MachineInFile(Block):
+    """Contents of a machine file."""
+
+    name: Annotated[str, Field(pattern=PRINTABLE)] | None = None
+    ecus: list[_EcuInFile] = Field(description='A list such as [{"cpu": 1, "gpu": 1}].')
+
+
 def read_machine(text: str, folder: Path = Path()) -> Units:
     """Read a machine.
 
@@ -132,7 +155,7 @@ def read_machine(text: str, folder: Path = Path()) -> Units:
         if match is None:
             break
         counts: dict[str, int] = {}
-        for number, kind in _PART.findall(match[2]):
+        for number, kind in _PART.findall(part):
             counts[kind] = counts.get(kind, 0) + int(number)
         times = int(match[1] or 1)
         if not 1 <= times <= MAX_UNITS:
@@ -145,7 +168,5 @@ def read_machine(text: str, folder: Path = Path()) -> Units:
         raise PlatformError(
             f"machine is {quoted(text)}, expected a form such as '1cpu+1gpu' or '2x(4cpu+1gpu)', or a JSON file"
         )
-    value = read_json(path)
-    if not isinstance(value, dict) or not isinstance(value.get("ecus"), list) or set(value) - {"name", "ecus"}:
-        raise PlatformError(f'{path}: expected {{"name": ..., "ecus": [{{"cpu": 1, "gpu": 1}}, ...]}}')
-    return units(str(value.get("name", path.stem)), value["ecus"])
+    found = checked(_MachineInFile, read_json(path), path)
+    return units(path.stem if found.name is None else found.name, [one.model_dump() for one in found.ecus])

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import check_call
 from hdrl.setting import PolicyBook
 
 
@@ -53,6 +54,7 @@ class PipelinePolicies(PolicyBook):
             raise OptionsError(f"{path}: policy is {found!r}, expected a function policy(view)")
         if suffix:
             raise OptionsError(f"{path}: a policy in Python takes no suffix, found {suffix!r}")
+        check_call(found, "view", path)
         return found
 
     def draws(self, policy: str) -> bool:

@@ -12,7 +12,7 @@ from hdrl.options.file import ExperimentOptions, PathText, Seed
 from hdrl.options.numbers import Few, Number, PositiveShare
 from hdrl.options.sweep import SettingSweep
 
-Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
+Milliseconds = Annotated[float, Field(ge=0.001, le=1e9)]
 Utilization = Annotated[float, Field(gt=0, le=100)]
 
 GENERATED = "generated"

@@ -13,6 +13,7 @@ from hdrl.base.textnumbers import int_of
 from hdrl.figures.figure import ItemNumber, Run, ScheduleChart
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested_text, read_numbers, read_object
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
+from hdrl.settings.pipelines.loads.releases import MAX_INSTANCES
 from hdrl.settings.pipelines.machine import MAX_UNITS
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
@@ -78,7 +79,10 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     provenance = read_object(folder / PROVENANCE_FILE)
     policy = get_nested_text(provenance, "agent", "policy")
     run_instance = _integers(runs, "instance", folder, len(instances))
-    run_unit, pipeline = _integers(runs, "unit", folder, MAX_UNITS), _integers(instances, "pipeline", folder, _MOST)
+    run_unit, pipeline = (
+        _integers(runs, "unit", folder, MAX_UNITS),
+        _integers(instances, "pipeline", folder, MAX_INSTANCES),
+    )
     units = dict(zip(run_unit.tolist(), (row["label"] for row in runs), strict=True))
     names = dict(zip(pipeline.tolist(), (row["name"] for row in instances), strict=True))
     data = PipelineRun(
@@ -136,9 +140,6 @@ def schedule_of(run: PipelineRun) -> ScheduleChart:
         n_held=np.ones(n, dtype=np.int64),
     )
 
-
-_MOST = 100_000
-"""A folder that speaks of more pipelines is damaged."""
 
 _LARGEST = 2**53
 

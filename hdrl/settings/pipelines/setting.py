@@ -229,6 +229,12 @@ def _load(text: str, folder: Path, options: PipelineLoadOptions, machine: Units)
             order = stream(options.seed, "tour").permutation(len(contexts))
             contexts = [contexts[place] for place in order.tolist()]
     elif options.contexts:
+        for number, one in enumerate(options.contexts):
+            if len(one.periods_ms) != len(found.pipelines):
+                raise OptionsError(
+                    f"{text}: load.contexts[{number}].periods_ms has {len(one.periods_ms)} periods, expected one for"
+                    f" each of {len(found.pipelines)} pipelines"
+                )
         contexts = [
             Context(
                 tuple(round(1000 * period) for period in one.periods_ms),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hdrl.envs  # noqa: F401 - registers the environments
-from hdrl.base.errors import DecisionError, HdrlError
+from hdrl.base.errors import DecisionError, HdrlError, OptionsError
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.envs.env import OBJECTIVES, GpuClusterEnv, GpuClusterVectorEnv
 from hdrl.settings.gpu.loads.load import GpuLoad
@@ -89,6 +89,48 @@ def test_random_choices_with_preemption_and_pages_end_all_jobs() -> None:
     assert (done >= LOAD.isolated_s(CLUSTER) * (1 - 1e-9)).all()
 
 
+def test_the_log_of_stays_grows_as_preemptions_need_it() -> None:
+    """It was full, and compiled code wrote behind it; the agent could not preempt as without a log."""
+    arguments = {"machine": CLUSTER, "load": LOAD, "n_jobs": 80, "max_running": 8, "order": "las-2d+preempt"}
+    logged, plain = (GpuClusterVectorEnv.of(1, records=records, **arguments) for records in (True, False))
+    draws = np.random.default_rng(0)
+    observed, info = logged.reset(seed=0)
+    beginning = logged.state_dict()
+    plain.reset(seed=0)
+    done = np.array([False])
+    while not done[0]:
+        preempts = np.flatnonzero(info["action_mask"][0][16:24])
+        legal = preempts + 16 if len(preempts) and draws.random() < 0.9 else np.flatnonzero(info["action_mask"][0])
+        action = np.array([draws.choice(legal)])
+        observed, _, done, _, info = logged.step(action)
+        also, *_, more = plain.step(action)
+        np.testing.assert_array_equal(observed, also)
+        np.testing.assert_array_equal(info["action_mask"], more["action_mask"])
+    trace = logged.trace()
+    assert len(trace.stays) > 8 * 80 + 64
+    assert trace.stays["end_s"].max() == trace.tasks["end_s"].max()
+    assert set(trace.stay_units.tolist()) <= set(range(CLUSTER.n_units))
+    work = np.zeros(80)
+    np.add.at(work, trace.stays["task"], (trace.stays["end_s"] - trace.stays["start_s"]) * trace.stays["pace"])
+    np.testing.assert_allclose(work, LOAD.isolated_s(CLUSTER))
+    other = GpuClusterVectorEnv.of(1, records=True, **arguments)
+    for one, saved in ((other, logged.state_dict()), (logged, beginning)):
+        one.load_state_dict(saved)
+        found = one.state_dict()
+        assert all(np.array_equal(found[name][..., : array.shape[-1]], array) for name, array in saved.items())
+
+
+def test_a_trace_is_that_of_the_last_episode_that_has_ended() -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=10, start="consecutive", records=True)
+    env.reset(seed=0)
+    with pytest.raises(OptionsError, match="no episode has ended"):
+        env.trace()
+    play(env, first)
+    before = env.trace()
+    env.reset()
+    assert env.trace() is before
+
+
 def test_turning_pages_shows_the_whole_queue() -> None:
     env = GpuClusterEnv(machine=CLUSTER, load=at_offered_load(Poisson(), 60, CLUSTER, 40.0, 0), max_jobs=2, n_jobs=60)
     _, info = env.reset(seed=0)
@@ -140,12 +182,59 @@ def test_it_passes_the_checks_of_all_environments_and_refuses_nonsense() -> None
         ({"max_pages": 0}, "max_pages"),
         ({"placements": ["fdg"]}, "fgd"),
         ({"placements": []}, "one at least"),
-        ({"max_running": -1}, "0 or more"),
+        ({"max_running": -1}, "at least 1, or 0"),
         ({"machine": "drlgpu"}, "drl-gpu"),
         ({"load": []}, "at least one"),
     ):
         with pytest.raises(HdrlError, match=message):
             GpuClusterEnv(**{"load": LOAD, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tie": "frist"}, "tie is 'frist'; did you mean 'first'"),
+        ({"node_order": "larger"}, "node_order is 'larger'; did you mean 'largest'"),
+        ({"restart_s": [5]}, r"restart_s is \[5\], expected two numbers"),
+        ({"restart_s": "ab"}, "restart_s is 'ab', expected a list of numbers"),
+        ({"checkpoint_s": "1 h"}, r"checkpoint_s is \['1 h'\], expected a list of numbers"),
+        ({"levels": 5}, "levels is 5, expected a list of numbers"),
+        ({"placements": "first-fit"}, "placements is 'first-fit', expected a list of"),
+        ({"order": 5}, "order is 5, expected a name"),
+        ({"reference": []}, r"reference is \[\], expected a name"),
+        ({"may_wait": "no"}, "may_wait is 'no', expected True or False"),
+        ({"max_running": 1.5}, "max_running is 1.5, expected a whole number of at least 1, or 0"),
+        ({"start": 1.5}, "start is 1.5, expected 'random', 'consecutive', a number"),
+        ({"autoreset_mode": []}, r"autoreset_mode is \[\]; "),
+        ({"seed_of_rules": "x"}, "seed is 'x', expected a whole number"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(HdrlError, match=message):
+        GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, **({"n_jobs": 10} | arguments))
+
+
+def test_priorities_may_be_0_or_negative() -> None:
+    jobs = LOAD.jobs.copy()
+    jobs["priority"] = np.where(np.arange(len(jobs)) < 40, 0.0, -1.0)
+    load = replace(LOAD, jobs=jobs)
+    for part, objective in ((None, "mean_jct_s"), (40, "priority_jct_s")):
+        env = GpuClusterEnv(machine=CLUSTER, load=load if part is None else load.window(0, part), objective=objective)
+        total, results, _ = play(env, first)  # looks at the observations
+        assert total == pytest.approx(-results["objective"])
+    with pytest.raises(OptionsError, match="weights jobs by priority, and some are negative"):
+        GpuClusterEnv(machine=CLUSTER, load=load, objective="priority_jct_s")
+    jobs["priority"][3] = np.nan
+    with pytest.raises(HdrlError, match=r"job 3 has impossible values: .*priority nan"):
+        replace(LOAD, jobs=jobs)
+
+
+def test_rules_may_be_whole_numbers() -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=10, checkpoint_s=60, restart_s=[1, 2], reference="srsf")
+    assert env.reset(seed=0)[1]["action_mask"].any()
+    assert simulate(CLUSTER, LOAD, read_policy("srsf"), rules=Rules(round_s=60, checkpoint_s=60)).counts[
+        "n_preemptions"
+    ]
 
 
 def test_restarts_are_paid_as_the_rules_say() -> None:

@@ -174,6 +174,7 @@ def test_policies_run_in_the_same_simulator():
         ({"compatibility": "rlsched"}, "compatibility is 'rlsched'; did you mean 'rlschedsim'"),
         ({"errors": ["late_releases"]}, "errors are those of compatibility 'rlschedsim', which is not chosen"),
         ({"compatibility": "rlschedsim", "errors": ["x"]}, "errors holds 'x'; known: late_releases"),
+        ({"compatibility": "rlschedsim", "errors": 5}, "errors is 5, expected a list of late_releases"),
         ({"compatibility": "rlschedsim", "machine": "2cpu"}, "needs one CPU and one GPU, the machine is '2cpu'"),
         ({"compatibility": "rlschedsim", "wait": True}, "has no action that waits"),
         ({"max_ready": 0}, "max_ready is 0, expected a whole number of at least 1"),

@@ -258,6 +258,8 @@ def test_sets_that_follow_each_other_are_not_mixed() -> None:
         ({"start": "consecutive"}, OptionsError),
         ({"objective": "mean_lateness_s"}, OptionsError),
         ({"tardiness": -1.0}, OptionsError),
+        ({"tardiness": "1"}, OptionsError),
+        ({"reference": 5}, OptionsError),
         ({"reference": "static"}, OptionsError),
         ({"reference": "nobody"}, UnknownName),
         ({"n_windows": 0}, OptionsError),
@@ -276,6 +278,20 @@ def test_actions_that_are_no_weights_are_refused() -> None:
     envs.reset(seed=0)
     with pytest.raises(DecisionError, match="finite"):
         envs.step(np.full((2, 17), np.inf))
+    with pytest.raises(DecisionError, match="expected numbers"):
+        envs.step("x")  # type: ignore[arg-type]
+
+
+def test_seeds_of_all_types() -> None:
+    envs = PipelinesIndexVectorEnv(2, **SMALL)
+    rewards = []
+    for seed in (3, np.int64(3), [3, 4]):
+        envs.reset(seed=seed)
+        rewards.append(envs.step(np.zeros((2, 17)))[1].tolist())
+    assert rewards[0] == rewards[1] == rewards[2]
+    for wrong in (-1, 1.5, "x", [3]):
+        with pytest.raises(OptionsError, match="seed"):
+            envs.reset(seed=wrong)
 
 
 def test_a_player_does_what_the_policy_does() -> None:

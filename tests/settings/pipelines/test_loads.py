@@ -1,5 +1,6 @@
 """Machines, pipelines, their files, and what is released when."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from hdrl.base.errors import HdrlError, OptionsError, PlatformError, ReadError, WorkloadError
-from hdrl.settings.pipelines.inputs import loads_of
+from hdrl.settings.pipelines.inputs import all_configurations, loads_of
 from hdrl.settings.pipelines.loads.covers import cheapest_cover, demand_us, latency_us
 from hdrl.settings.pipelines.loads.generate import SHAPES, SPLITS, PipelineModel, drs, generate, uunifast
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
@@ -43,6 +44,9 @@ def test_machines_by_their_names():
         ("4000cpu", "cpu is 4000, expected a whole number from 0 to 1024"),
         ("2x(1000cpu)", "has more than 1024 units"),
         ("0x1cpu", "0 ECUs, expected 1 to 1024"),
+        ("2x(1cpu", r"machine is '2x\(1cpu', expected a form such as"),
+        ("1cpu)", r"machine is '1cpu\)', expected a form such as"),
+        ("\uff11cpu", "machine is '\uff11cpu', expected a form such as"),
         ("none.json", "none.json: no such file"),
         pytest.param(f"{'9' * 5000}cpu", "expected a form such as '1cpu", id="digits"),
     ],
@@ -56,7 +60,10 @@ def test_a_machine_in_a_file(tmp_path: Path):
     (tmp_path / "car.json").write_text('{"ecus": [{"cpu": 4, "gpu": 1}, {"cpu": 2}]}')
     assert read_machine("car.json", tmp_path).facts() == {"name": "car", "n_units": 7, "n_ecus": 2, "cpu": 6, "gpu": 1}
     (tmp_path / "car.json").write_text('{"ecus": [{"cpus": 4}]}')
-    with pytest.raises(PlatformError, match=r"ECU 0 is \{'cpus': 4\}, expected numbers of units such as"):
+    with pytest.raises(ReadError, match=r"car.json: ecus\[0\] has no key 'cpus'; did you mean 'cpu'\?"):
+        read_machine("car.json", tmp_path)
+    (tmp_path / "car.json").write_text('{"name": ["car"], "ecus": [{"cpu": 4}]}')
+    with pytest.raises(ReadError, match=r"car.json: name is a list, expected text"):
         read_machine("car.json", tmp_path)
 
 
@@ -176,28 +183,35 @@ def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found
     assert read_set(path) == written
 
 
+ONE = {"kernels": [{"cpu_us": 1}], "periods_us": [1]}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", r'expected \{"pipelines"'),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 1}]}]}', "pipeline 0: periods_us is missing"),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 1}], "periods_us": [1.5]}]}', "pipeline 0 is of another form"),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 0}], "periods_us": [1]}]}', "takes 0 us on a cpu, expected 1 to"),
-        ('{"pipelines": [{"kernel": [], "periods_us": [1]}]}', "no key 'kernel'; did you mean 'kernels'?"),
-        ('{"pipelines": [3]}', "pipeline 0 is of another form"),
-        (
-            '{"pipelines": [{"kernels": [{"cpu_us": 1}], "edges": [[0, 1e308]], "periods_us": [1]}]}',
-            "an edge is a list",
-        ),
-        ('{"pipelines": [{"kernels": [{"cpu_us": 0.5}], "periods_us": [1]}]}', "times 0.5, "),
-        (
-            '{"pipelines": [{"kernels": [{"cpu_us": 1}], "periods_us": -3}]}',
-            "periods_us is -3, expected a list of whole",
-        ),
+        ("[]", "the file is a list, expected an object"),
+        ('{"pipelines": []}', "pipelines is empty, expected at least one entry"),
+        ('{"pipelines": [3]}', r"pipelines\[0\] is 3, expected an object"),
+        (ONE | {"periods_us": None}, r"pipelines\[0\].periods_us is null, expected a list"),
+        (ONE | {"periods_us": -3}, r"pipelines\[0\].periods_us is -3, expected a list"),
+        (ONE | {"periods_us": [1.5]}, r"pipelines\[0\].periods_us\[0\] is 1.5, expected a whole number"),
+        (ONE | {"periods_us": [0]}, r"pipelines\[0\].periods_us\[0\] is 0, expected at least 1"),
+        (ONE | {"kernel": []}, r"pipelines\[0\] has no key 'kernel'; did you mean 'kernels'\?"),
+        (ONE | {"kernels": [{"cpu_us": 0}]}, r"kernels\[0\].cpu_us is 0, expected at least 1"),
+        (ONE | {"kernels": [{"cpu_us": 0.5}]}, r"kernels\[0\].cpu_us is 0.5, expected a whole number"),
+        (ONE | {"kernels": [{"cpu_us": 1, "gpu": 1}]}, r"kernels\[0\] has no key 'gpu'; did you mean 'gpu_us'\?"),
+        (ONE | {"kernels": [{}]}, "pipeline '0': kernel 0 .* can run nowhere"),
+        (ONE | {"edges": [[0, 1e308]]}, r"edges\[0\]\[1\] is 1e\+308, expected a whole number"),
+        (ONE | {"groups": [{"kernels": [0], "cpu": 1}]}, r"groups\[0\] has no key 'cpu'; did you mean 'cpu_us'\?"),
+        (ONE | {"name": None, "ecu": "0"}, r"pipelines\[0\].ecu is '0', expected a whole number"),
+        (ONE | {"name": "a\nb"}, r"pipelines\[0\].name is 'a.*b', expected text of printable characters"),
+        (ONE | {"name": []}, r"pipelines\[0\].name is a list, expected text"),
+        ('{"name": "a\\nb", "pipelines": [3]}', r"s.json: name is 'a.*b', expected text of printable characters"),
+        (json.dumps({"pipeline": [], "pipelines": [ONE]}), "the file has no key 'pipeline'; did you mean"),
     ],
 )
-def test_wrong_sets(tmp_path: Path, text: str, message: str):
-    (tmp_path / "s.json").write_text(text)
+def test_wrong_sets(tmp_path: Path, text: str | dict[str, object], message: str):
+    (tmp_path / "s.json").write_text(text if isinstance(text, str) else json.dumps({"pipelines": [text]}))
     with pytest.raises(ReadError, match=message):
         read_set(tmp_path / "s.json")
 
@@ -232,6 +246,9 @@ def test_the_least_that_an_instance_needs():
     assert demand_us(diamond, (1,)) == 80
     assert latency_us(diamond, (0, 1)) == 26  # 10, half of 12, 10
     assert latency_us(chain("a", (3, 5), (9, 4)), BOTH) == 7
+    # A share of 0 is a share, too: 10, 1 on a GPU for both in the middle, 10.
+    quick = Pipeline("q", diamond.kernels, diamond.edges, (Group((1, 2), NEVER, 1), Group((1, 3), 30, NEVER)))
+    assert latency_us(quick, BOTH) <= 21
 
 
 # ---------------------------------------------------------------------- releases
@@ -338,6 +355,13 @@ def test_generated_sets_need_what_they_should(shape: str, split: str):
 def test_wrong_models(arguments: dict[str, object], message: str):
     with pytest.raises(HdrlError, match=message):
         PipelineModel(**arguments)
+
+
+@pytest.mark.parametrize("split", ["uunifast_discard", "drs"])
+def test_one_pipeline_may_have_the_largest_utilization(split: str):
+    model = PipelineModel(n_pipelines=1, n_units=2, utilization=0.5, largest=1.0, split=split)
+    load = all_configurations(generate(model, np.random.default_rng(1)))[0]
+    assert abs(load.offered(read_machine("1cpu+1gpu")) - 0.5) < 1e-3
 
 
 def test_no_groups_of_a_cover_wait_for_each_other():

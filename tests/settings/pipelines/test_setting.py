@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
+from hdrl.base.pyfiles import AgentError, run_file
 from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.analysis.guarantees import unavoidable_misses
-from hdrl.settings.pipelines.files import write_history
+from hdrl.settings.pipelines.files import FILES, write_history
 from hdrl.settings.pipelines.inputs import generated_load
 from hdrl.settings.pipelines.loads.generate import PipelineModel
 from hdrl.settings.pipelines.loads.load import PipelineLoad
@@ -24,7 +25,7 @@ from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics, mk_violations, wilson
 from hdrl.settings.pipelines.options import PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.runs import run_of_trace
+from hdrl.settings.pipelines.runs import read_run, run_of_trace
 from hdrl.settings.pipelines.simulation.policies import simulate
 from hdrl.settings.pipelines.simulation.tables import shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
@@ -174,6 +175,8 @@ def test_wrong_decisions_are_refused():
                 "text": "cpu",
                 "unit": KernelStart(ready, ready.choices[0], 1),
                 "far": KernelStart(ready, ready.choices[0], 7),
+                "name": KernelStart(ready, ready.choices[0], "0"),  # type: ignore[arg-type]
+                "share": KernelStart(ready, ready.choices[0], 0.0),  # type: ignore[arg-type]
                 "choice": KernelStart(ready, ready.pipeline.options[1], 0),
             }[kind]
 
@@ -183,6 +186,8 @@ def test_wrong_decisions_are_refused():
         "text": "the policy returned 'cpu', expected a KernelStart or None",
         "unit": "'a' cannot run on unit 1 there",
         "far": "'a' cannot run on unit 7 there",
+        "name": "'a' cannot run on unit '0' there",
+        "share": "'a' cannot run on unit 0.0 there",
         "choice": "the policy starts a kernel or group that is not ready",
     }.items():
         with pytest.raises(DecisionError, match=f"at 0 us: .*{message}"):
@@ -317,6 +322,10 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert SETTING.inputs.load(options(**base, nb_jobs=4, load={"times_in": "ms"}), BOTH).n_items == 4
     with pytest.raises(OptionsError, match=r"load\.configuration is 4, expected 0 to 3"):
         load(configuration=4)
+    with pytest.raises(OptionsError, match=r"contexts\[1\]\.periods_ms has 1 periods, expected one for each of 2"):
+        load(contexts=[contexts[0], {"periods_ms": [80]}])
+    with pytest.raises(ValueError, match=r"greater than or equal to 0.001"):
+        load(horizon_ms=0.0001)  # 0 would mean a hyperperiod
     ordered, shuffled = load(tour="ordered"), load(tour="shuffled", seed=1)
     assert (ordered.name, ordered.n_items, len(ordered.origin["periods_ms"])) == ("p@ordered", shuffled.n_items, 4)
     assert len(ordered.first_items) == 4
@@ -502,3 +511,17 @@ def test_pictures():
     assert bars[:4] == [trace.is_missed[load.instances["pipeline"] == k].mean() for k in range(4)]
     assert bars[4:] == [0, 0, 0, 0]
     assert unavoidable_misses(BOTH, load) == 0
+
+
+def test_a_policy_file_takes_the_view(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("def policy():\n    return None\n")
+    with pytest.raises(AgentError, match=r"mine.py:1: policy\(\) takes other arguments, expected policy\(view\)"):
+        SETTING.policies.from_module(run_file(tmp_path / "mine.py", trust=True)[0], tmp_path / "mine.py", "")
+
+
+def test_runs_of_many_pipelines_are_read(tmp_path: Path):
+    load = released((chain("a", (5, 5)),) * 100_002, (100_001, 0, 9))
+    trace = simulate(BOTH, load, "edf")
+    for one in FILES:
+        one.write(trace, tmp_path)
+    assert read_run(tmp_path).n_items == 1

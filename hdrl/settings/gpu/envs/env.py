@@ -13,17 +13,25 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.compiled.borrowed import Borrowed
-from hdrl.compiled.fields import saved
+from hdrl.compiled.fields import doubled, saved
 from hdrl.envs.arguments import EpisodeArguments, Stepping, defaults_of, taken
 from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
-from hdrl.envs.requests import check_render_mode, checked_count
+from hdrl.envs.requests import (
+    check_choice,
+    check_flags,
+    check_render_mode,
+    check_texts,
+    checked_count,
+    checked_numbers,
+)
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
+from hdrl.envs.seeds import checked_seed
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.envs.loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
-from hdrl.settings.gpu.kernel.state import GpuState, new_world
+from hdrl.settings.gpu.kernel.state import N_RUNNING, N_STAYS, N_UNITS, GpuState, StayLog, new_world
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, Policy, read_policy
@@ -57,9 +65,6 @@ WAIT, NEXT_PAGE = "wait", "next_page"
 
 Loads: TypeAlias = GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None
 
-STAYS_PER_JOB = 8
-"""Room in the log of stays; where it is used up, no job gives way any more."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoices:
@@ -77,15 +82,18 @@ class ClusterChoices:
 
     def check(self) -> None:
         """Check the choices; raise OptionsError if one of the names is unknown, or a number too small."""
-        if self.objective not in OBJECTIVES:
-            raise UnknownName("objective", self.objective, OBJECTIVES)
+        check_choice("objective", self.objective, OBJECTIVES)
+        check_flags(may_wait=self.may_wait, sees_durations=self.sees_durations)
+        check_texts(order=self.order, **({} if self.reference is None else {"reference": self.reference}))
+        if isinstance(self.placements, str) or not isinstance(self.placements, Sequence):
+            raise OptionsError(f"placements is {self.placements!r}, expected a list of {', '.join(PLACEMENTS)}")
         for one in self.placements:
             if one not in PLACEMENTS:
                 raise UnknownName("placement", one, PLACEMENTS)
         if not self.placements or len(set(self.placements)) < len(self.placements):
             raise OptionsError(f"placements is {list(self.placements)}, expected one at least, each once")
-        if self.max_running < 0:
-            raise OptionsError(f"max_running is {self.max_running}, expected 0 or more")
+        if self.max_running != 0:
+            checked_count("max_running", self.max_running, or_else=", or 0")
 
     def sizes(self) -> NDArray[np.int64]:
         """Return them as compiled code takes them."""
@@ -107,12 +115,15 @@ class NamedRules:
 
     def rules(self) -> Rules:
         """Return the rules."""
+        restart_s = checked_numbers("restart_s", self.restart_s)
+        if len(restart_s) != 2:
+            raise OptionsError(f"restart_s is {self.restart_s!r}, expected two numbers")
         return Rules(
-            restart_s=(float(self.restart_s[0]), float(self.restart_s[1])),
-            checkpoint_s=self.checkpoint_s,
+            restart_s=(restart_s[0], restart_s[1]),
+            checkpoint_s=checked_numbers("checkpoint_s", [self.checkpoint_s])[0],
             tie=self.tie,
             node_order=self.node_order,
-            levels=tuple(float(bound) for bound in self.levels),
+            levels=checked_numbers("levels", self.levels),
         )
 
 
@@ -148,7 +159,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     2       time that is left to it alone on the fastest type, as it is estimated
     3       its GPUs, as a share of all
     4       what it takes of each of them
-    5       its priority p as p / (p + 1)
+    5       its priority p as p / (p + 1), 0 if it is negative
     6       its speed there relative to its best, 0: it cannot start by this placement now
     7       1: it would lie on more nodes than it needs
     8       idle share of the GPUs of the type that it would get
@@ -229,6 +240,9 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self.machine = read_cluster(machine) if isinstance(machine, str) else machine
         self.loads = loads_of(load, self.machine)
         choices.check()
+        check_flags(records=records)
+        if choices.objective == "priority_jct_s" and any((one.jobs["priority"] < 0).any() for one in self.loads):
+            raise OptionsError("objective 'priority_jct_s' weights jobs by priority, and some are negative")
         self.objective, self.rules = choices.objective, rules
         self.order = _order_of(choices.order, sees_durations=choices.sees_durations)
         self.reference = None if choices.reference is None else policy_without_shares(choices.reference)
@@ -240,8 +254,9 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self._placements = np.array([PLACEMENTS[name] for name in choices.placements], dtype=np.int64)
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
-        self._seed_of_rules = seed_of_rules
-        self._columns, self._state = self._new_world(seed_of_rules, "fgd" in choices.placements)
+        self._trace: TaskTrace | None = None
+        self._seed_of_rules = checked_seed(seed_of_rules)
+        self._columns, self._state = self._new_world(self._seed_of_rules, "fgd" in choices.placements)
         self._borrowed = Borrowed(self._state)
 
     @classmethod
@@ -283,7 +298,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
             "rates": rates,
             "type_rank": rank_types(rates),
             "round_s": np.zeros(1),
-            "checkpoint_s": np.array([self.rules.checkpoint_s]),
+            "checkpoint_s": np.array([self.rules.checkpoint_s], dtype=np.float64),
             "level_bounds": bounds,
             "level_keys": keys,
             "sizes": self._sizes,
@@ -294,7 +309,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         sums = np.concatenate([[0], np.cumsum(whole.jobs["n_gpus"])])
         width = min(self.plan.max_jobs, whole.n_items)
         n_units = int((sums[width:] - sums[:-width]).max())
-        room = (STAYS_PER_JOB * width + 64, STAYS_PER_JOB * n_units + cluster.n_units + 64) if self._records else (1, 1)
+        room = (width + 64, n_units + cluster.n_units + 64) if self._records else (1, 1)
         world = new_world(shared, self.num_envs, width, n_units, int(whole.jobs["user"].max()) + 2, *room)
         return columns, world
 
@@ -334,12 +349,31 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         acting.SERVED.reset(self._borrowed, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        while self._records and not self._has_room():
+            self._grow()
         return acting.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
+
+    def _has_room(self) -> bool:
+        """Return whether the log has room for all stays that could end in a step: the running ones, and a new one."""
+        counts, log = self._state.counts[0], self._state.log
+        n_stays = counts[N_STAYS] + counts[N_RUNNING] + 1
+        # Running jobs hold all GPUs, or one each that they share; the new job may take the GPUs of those it preempts.
+        n_units = counts[N_UNITS] + 2 * self.machine.n_units + counts[N_RUNNING]
+        return bool(n_stays <= log.stay_job.shape[1] and n_units <= log.stay_units.shape[1])
+
+    def _grow(self) -> None:
+        """Double the log; compiled code cannot allocate."""
+        self._state = doubled(self._state)
+        self._borrowed = Borrowed(self._state)
 
     def _help(self, number: int) -> None:
         acting.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        if self._records:
+            window = self.window()
+            load = self.loads[window.workload].window(window.start, window.n_jobs)
+            self._trace = trace_of(self.machine, load, self._state)
         values = acting.SERVED.call(self._borrowed, acting.REPORT, ended)
         found = {name: values[number] for name, number in OBJECTIVES.items()}
         return {"objective": found[self.objective].copy(), **found}
@@ -347,17 +381,31 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     def _state_arrays(self) -> StateDict:
         return {**saved(self._state), "windows": self._windows}
 
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another environment was, see `hdrl.envs.NativeVectorEnv`; the lengths of logs may differ."""
+        given = {name: np.asarray(array) for name, array in state.items()}
+        for name in StayLog._fields if self._records else ():
+            found = given.get(f"episode.{name}")
+            while found is not None and found.ndim == 2 and found.shape[1] != getattr(self._state.log, name).shape[1]:
+                missing = getattr(self._state.log, name).shape[1] - found.shape[1]
+                if missing < 0:
+                    self._grow()
+                else:
+                    given[f"episode.{name}"] = found = np.pad(found, ((0, 0), (0, missing)))
+        super().load_state_dict(given)
+
     # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def trace(self) -> TaskTrace:
-        """Return the trace of the episode of the only row, which was made with ``records=True``.
+        """Return the trace of the last episode that has ended, of a batch of one row with ``records=True``.
 
-        Raise OptionsError if stays were not recorded, or there has been no episode.
+        Raise OptionsError if stays were not recorded, or none has ended (in this process: no `state_dict` holds it).
         """
         if not self._records:
             raise OptionsError("stays were not recorded: make a batch of one row with records=True")
-        window = self.window()
-        return trace_of(self.machine, self.loads[window.workload].window(window.start, window.n_jobs), self._state)
+        if self._trace is None:
+            raise OptionsError("no episode has ended")
+        return self._trace
 
 
 def _order_of(text: str, *, sees_durations: bool) -> Policy:

@@ -15,7 +15,7 @@ from hdrl.base.seeding import stream
 from hdrl.envs.arguments import taken
 from hdrl.envs.episodes import Part, Start, part_bounds
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
-from hdrl.envs.requests import check_choice, checked_count
+from hdrl.envs.requests import check_choice, check_texts, checked_count, checked_numbers
 from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
 from hdrl.settings.gpu.envs.env import Loads, NamedRules, policy_without_shares
 from hdrl.settings.gpu.envs.loads import loads_of
@@ -97,6 +97,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         render_mode: None = None,
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)
+        check_texts(reference=reference)
         super().__init__(
             num_envs,
             len(NAMES),
@@ -112,7 +113,8 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         self.rules = taken(NamedRules(), {**named, "node_order": node_order, "levels": levels}).rules()
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         self.loads = [
-            [one.scaled(self.machine, each) for each in offered] or [one] for one in loads_of(load, self.machine)
+            [one.scaled(self.machine, each) for each in checked_numbers("offered", offered)] or [one]
+            for one in loads_of(load, self.machine)
         ]
         length = 0 if n_jobs == "all" else checked_count("n_jobs", n_jobs)
         self._parts = []

@@ -65,7 +65,7 @@ def objective_value(w, which):
         total = 0.0
         for j in range(w.jobs.n_jobs[0]):
             total += w.jobs.priority[j]
-        return w.sums[state.PRIORITY_S] / total
+        return w.sums[state.PRIORITY_S] / total if total > 0.0 else 0.0
     if which == MAKESPAN:
         return w.now_s[0] - w.jobs.arrival_s[0]
     return math.nan
@@ -99,8 +99,6 @@ def _any_starts(w):
 def _may_preempt(w, i):
     """Return whether the running job at a place of the list may give way: not at the date at which it started."""
     if i >= w.counts[state.N_RUNNING] or w.counts[state.N_WAITING] == 0:
-        return False
-    if w.rules[codes.RECORDS] > 0 and w.counts[state.N_STAYS] + w.counts[state.N_RUNNING] + 1 >= len(w.log.stay_job):
         return False
     return w.jobs.since_s[w.queue.running[i]] < w.now_s[0]
 
@@ -164,7 +162,7 @@ def _describe(w, j, end_s, row):
     shown[row, 1] = _squash(w.now_s[0] - w.jobs.arrival_s[j])
     shown[row, 3] = w.jobs.n_gpus[j] / len(w.machine.gpu_node)
     shown[row, 4] = w.jobs.milli[j] / 1000.0
-    shown[row, 5] = w.jobs.priority[j] / (w.jobs.priority[j] + 1.0)
+    shown[row, 5] = max(0.0, w.jobs.priority[j]) / (max(0.0, w.jobs.priority[j]) + 1.0)
     shown[row, 11] = 1.0 - w.sums[state.BUSY_NOW] / len(w.machine.gpu_node)
     waiting = w.counts[state.N_WAITING]
     shown[row, 12] = waiting / (waiting + 16.0)

@@ -107,7 +107,7 @@ class GpuLoad:
         is_wrong = (jobs["n_gpus"] < 0) | ~np.isfinite(jobs["arrival_s"]) | ~(jobs["work"] > 0)
         is_wrong |= (jobs["gpu_milli"] < 0) | (jobs["gpu_milli"] > WHOLE_GPU) | ~np.isfinite(jobs["work"])
         is_wrong |= (jobs["gpu_milli"] < WHOLE_GPU) & (jobs["n_gpus"] > 1)
-        is_wrong |= (jobs["cpu_milli"] < 0) | (jobs["memory_mib"] < 0)
+        is_wrong |= (jobs["cpu_milli"] < 0) | (jobs["memory_mib"] < 0) | ~np.isfinite(jobs["priority"])
         if np.any(is_wrong):
             place = int(np.argmax(is_wrong))
             raise WorkloadError(f"{self.name}: job {place} has impossible values: {_shown(jobs[place])}")
@@ -253,7 +253,7 @@ class GpuLoad:
         return replace(self, jobs=jobs, origin=origin, whole=None, first=0)
 
 
-_SHOWN = ("arrival_s", "work", "n_gpus", "gpu_milli", "cpu_milli", "memory_mib")
+_SHOWN = ("arrival_s", "work", "n_gpus", "gpu_milli", "cpu_milli", "memory_mib", "priority")
 
 
 def _shown(job: NDArray[np.void]) -> str:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import OptionsError, suggest
 from hdrl.base.seeding import stream
 from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.kernel import codes
@@ -63,6 +63,9 @@ class Rules:
     gittins_delta: float = 3250.0
 
     def __post_init__(self) -> None:
+        for name, known in (("tie", TIES), ("node_order", get_args(NodeOrder))):
+            if getattr(self, name) not in tuple(known):
+                raise OptionsError(f"{name} is {getattr(self, name)!r}; {suggest(str(getattr(self, name)), known)}")
         for name, value in (("round_s", self.round_s), ("checkpoint_s", self.checkpoint_s)):
             if not 0.0 <= value < math.inf:
                 raise OptionsError(f"{name} is {value}, expected a number of seconds from 0 on")

@@ -177,8 +177,8 @@ def shared_arrays(
     shared |= classes | (typical or {})
     shared |= {
         "rules": codes_of,
-        "round_s": np.array([rules.round_s]),
-        "checkpoint_s": np.array([rules.checkpoint_s]),
+        "round_s": np.array([rules.round_s], dtype=np.float64),
+        "checkpoint_s": np.array([rules.checkpoint_s], dtype=np.float64),
     }
     return shared, job_class
 

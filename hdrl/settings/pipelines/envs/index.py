@@ -16,7 +16,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream
 from hdrl.envs.episodes import Part, Start, Window, part_bounds
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
-from hdrl.envs.requests import check_choice, checked_count
+from hdrl.envs.requests import check_choice, check_texts, checked_count
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
@@ -90,8 +90,9 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         render_mode: None = None,
     ) -> None:
         check_choice("objective", objective, [name for name in OBJECTIVES if name not in _SIGNED])
-        if not 0.0 <= tardiness < math.inf:
-            raise OptionsError(f"tardiness is {tardiness}, expected a number, at least 0")
+        check_texts(reference=reference)
+        if not isinstance(tardiness, (int, float)) or not 0.0 <= tardiness < math.inf:
+            raise OptionsError(f"tardiness is {tardiness!r}, expected a number, at least 0")
         self.reference = read_policy(reference)
         if self.reference == STATIC:
             raise OptionsError(f"reference is {reference!r}, which follows a plan of each set; expected another policy")

@@ -154,12 +154,11 @@ def latency_us(pipeline: Pipeline, kinds: tuple[int, ...], *, is_fusing: bool = 
 
 
 def _shares_us(pipeline: Pipeline, kinds: tuple[int, ...], *, is_fusing: bool) -> list[int]:
-    shares = [0] * len(pipeline.kernels)
-    for one in pipeline.options[: None if is_fusing else len(shares)]:
+    """Return the smallest share of an option that each kernel takes; 0 for one that can run on none of the kinds."""
+    found: list[list[int]] = [[] for _ in pipeline.kernels]
+    for one in pipeline.options[: None if is_fusing else len(found)]:
         time_us = option_us(one.times_us, kinds)
-        if time_us == NEVER:
-            continue
-        share = time_us // len(one.kernels)
-        for kernel in one.kernels:
-            shares[kernel] = min(shares[kernel] or share, share)
-    return shares
+        if time_us != NEVER:
+            for kernel in one.kernels:
+                found[kernel].append(time_us // len(one.kernels))
+    return [min(shares, default=0) for shares in found]

@@ -83,7 +83,7 @@ class PipelineModel:
             (len(self.periods_ms) > 0 and min(self.periods_ms) >= 1, "periods_ms is empty or holds one below 1"),
             (self.largest > 0.0, f"largest is {self.largest}, expected more than 0"),
             (
-                0.0 < self.utilization * self.n_units < self.n_pipelines * self.largest,
+                0.0 < self.utilization * self.n_units <= self.n_pipelines * self.largest,
                 f"a utilisation of {self.utilization:g} on {self.n_units} units cannot be split among"
                 f" {self.n_pipelines} pipelines of at most {self.largest:g}",
             ),

@@ -9,13 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from hdrl.base.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
+from pydantic import Field
+
+from hdrl.base.errors import OptionsError, ReadError, WorkloadError, suggest
 from hdrl.base.files import read_json, read_text, write_json
 from hdrl.base.textnumbers import float_of
-from hdrl.options.problems import shown
-from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
+from hdrl.options.block import Block
+from hdrl.options.problems import PRINTABLE
+from hdrl.options.reading import checked
+from hdrl.settings.pipelines.loads.pipeline import MAX_US, NEVER, Group, Kernel, Pipeline
+from hdrl.settings.pipelines.machine import MAX_UNITS
 
 TIME_UNITS: Mapping[str, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Units of times in files, in microseconds."""
@@ -191,7 +196,49 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
 MAX_NAME = 200
 """Characters of the longest name."""
 
-_KEYS = {"name", "kernels", "edges", "groups", "periods_us", "phase_us", "tolerance_us", "deadline_us", "ecu"}
+_TimeUs = Annotated[int, Field(ge=1, le=MAX_US)]
+_DateUs = Annotated[int, Field(ge=0, le=MAX_US)]
+_Name = Annotated[str, Field(max_length=MAX_NAME, pattern=PRINTABLE)]
+
+
+class _OptionInFile(Block):
+    """Times of a kernel or a group in a file."""
+
+    cpu_us: _TimeUs = NEVER
+    gpu_us: _TimeUs = NEVER
+
+
+class _KernelInFile(_OptionInFile):
+    """A kernel in a file."""
+
+    name: _Name | None = None
+
+
+class _GroupInFile(_OptionInFile):
+    """A fused group in a file."""
+
+    kernels: list[int] = Field(description="The numbers of its kernels, ascending.")
+
+
+class _PipelineInFile(Block):
+    """A pipeline in a file."""
+
+    name: _Name | None = None
+    kernels: list[_KernelInFile] = Field(description="The kernels with their times.")
+    edges: list[Annotated[tuple[int, int], Field(strict=False)]] = Field(default_factory=list)
+    groups: list[_GroupInFile] = Field(default_factory=list)
+    periods_us: Annotated[list[_TimeUs], Field(min_length=1)] = Field(description="A list of whole microseconds.")
+    phase_us: _DateUs = 0
+    tolerance_us: _DateUs = 0
+    deadline_us: _DateUs = 0
+    ecu: Annotated[int, Field(ge=-1, lt=MAX_UNITS)] = -1
+
+
+class _SetInFile(Block):
+    """Contents of a file of pipelines."""
+
+    name: _Name | None = None
+    pipelines: Annotated[list[_PipelineInFile], Field(min_length=1)] = Field(description="A list of pipelines.")
 
 
 def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> PipelineSet:
@@ -206,63 +253,29 @@ def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> Pipe
     """
     if path.suffix != ".json" and not path.name.endswith(".json.gz"):
         return read_period_file(path, graphs=graphs, unit=unit)
-    value = read_json(path)
-    if not isinstance(value, dict) or not isinstance(value.get("pipelines"), list) or not value["pipelines"]:
-        raise ReadError(path, 'expected {"pipelines": [...]}')
-    pipelines, periods = [], []
-    for number, one in enumerate(value["pipelines"]):
-        try:
-            pipelines.append(_pipeline_of(one))
-            periods.append(_integers(one, "periods_us"))
-        except WorkloadError as error:
-            raise ReadError(path, str(error)) from None
-        except KeyError as error:
-            raise ReadError(path, f"pipeline {number}: {error.args[0]} is missing") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ReadError(path, f"pipeline {number} is of another form ({error})") from None
-    return PipelineSet(_name(value, path.stem), tuple(pipelines), tuple(periods))
+    found = checked(_SetInFile, read_json(path), path)
+    try:
+        pipelines = tuple(_pipeline_of(one, str(number)) for number, one in enumerate(found.pipelines))
+    except WorkloadError as error:
+        raise ReadError(path, str(error)) from None
+    name = path.stem if found.name is None else found.name
+    return PipelineSet(name, pipelines, tuple(tuple(one.periods_us) for one in found.pipelines))
 
 
-def _name(value: Mapping[str, Any], default: str) -> str:
-    name = str(value.get("name", default))
-    if not name.isprintable() or len(name) > MAX_NAME:
-        raise WorkloadError(f"name is {quoted(name)}, expected at most {MAX_NAME} printable characters")
-    return name
-
-
-def _integers(given: Any, key: str) -> tuple[int, ...]:
-    value = given[key]
-    if not isinstance(value, list) or not value or any(type(one) is not int or one < 0 for one in value):
-        raise ValueError(f"{key} is {shown(value)}, expected a list of whole numbers from 0 on")
-    return tuple(value)
-
-
-def _pipeline_of(value: Any) -> Pipeline:
-    for key in set(value) - _KEYS:
-        raise ValueError(f"no key {key!r}; {suggest(key, _KEYS)}")
-    times = [_time_pair(one) for one in (*value["kernels"], *value.get("groups", []))]
-    n = len(value["kernels"])
-    kernels = tuple(Kernel(_name(one, str(k)), *times[k]) for k, one in enumerate(value["kernels"]))
-    groups = tuple(Group(_integers(one, "kernels"), *times[n + g]) for g, one in enumerate(value.get("groups", [])))
-    edges = tuple(_edge(one) for one in value.get("edges", []))
-    numbers = {key: value[key] for key in ("phase_us", "tolerance_us", "deadline_us", "ecu") if key in value}
-    for key, number in numbers.items():
-        if type(number) is not int:
-            raise ValueError(f"{key} is {shown(number)}, expected a whole number")
-    return Pipeline(_name(value, ""), kernels, edges, groups, **numbers)
-
-
-def _edge(value: Any) -> tuple[int, int]:
-    if not isinstance(value, list) or len(value) != 2 or any(type(one) is not int for one in value):
-        raise ValueError(f"an edge is {shown(value)}, expected two numbers of kernels")
-    return value[0], value[1]
-
-
-def _time_pair(value: Any) -> tuple[int, int]:
-    pair = value.get("cpu_us", NEVER), value.get("gpu_us", NEVER)
-    if any(type(one) is not int for one in pair):
-        raise ValueError(f"times {', '.join(map(shown, pair))}, expected whole microseconds")
-    return pair
+def _pipeline_of(found: _PipelineInFile, number: str) -> Pipeline:
+    return Pipeline(
+        number if found.name is None else found.name,
+        tuple(
+            Kernel(str(k) if one.name is None else one.name, one.cpu_us, one.gpu_us)
+            for k, one in enumerate(found.kernels)
+        ),
+        tuple(found.edges),
+        tuple(Group(tuple(one.kernels), one.cpu_us, one.gpu_us) for one in found.groups),
+        found.phase_us,
+        found.tolerance_us,
+        found.deadline_us,
+        found.ecu,
+    )
 
 
 def write_set(found: PipelineSet, path: Path) -> None:

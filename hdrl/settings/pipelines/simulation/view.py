@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from hdrl.base.errors import DecisionError
 from hdrl.base.moved import load_moved
 from hdrl.compiled.borrowed import Borrowed
@@ -172,8 +174,10 @@ def _checked(decision: object, view: DispatchView, state: PipelinesState) -> tup
     ready = decision.ready
     if ready not in view.ready or decision.choice not in ready.choices:
         raise DecisionError(f"{where}: the policy starts a kernel or group that is not ready")
-    if view.time_us(ready, decision.choice, decision.unit) is None:
-        raise DecisionError(f"{where}: {ready.pipeline.name!r} cannot run on unit {decision.unit} there")
+    unit: object = decision.unit
+    is_number = isinstance(unit, (int, np.integer)) and not isinstance(unit, bool)
+    if not is_number or view.time_us(ready, decision.choice, decision.unit) is None:
+        raise DecisionError(f"{where}: {ready.pipeline.name!r} cannot run on unit {unit!r} there")
     options = ready.pipeline.choices[ready.kernel]
     place = [ready.pipeline.options[number] for number in options].index(decision.choice)
     table = state.pipelines[int(state.instances[ready.instance]["pipeline"])]
