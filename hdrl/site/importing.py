@@ -24,7 +24,7 @@ from hdrl.settings.batch.site_rules.conf import (
     check_partitions,
     descriptor,
     joined,
-    read_accounts,
+    read_associations,
     read_conf,
     read_qos,
 )
@@ -159,7 +159,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         conf = replace(conf, qos=read_qos(choices.qos))
     clock = Clock(zone)
     if choices.accounts is not None:
-        conf = replace(conf, accounts=_secret_accounts(read_accounts(choices.accounts), key))
+        conf = _under_secret_names(read_associations(choices.accounts).joined_to(conf), key)
     if choices.downtimes is not None:
         conf = with_downtimes(conf, choices.downtimes, clock)
     has_rules = bool(conf.partitions)
@@ -225,15 +225,19 @@ def _check_similar(dump: Dump, similar: Sequence[str]) -> None:
             raise OptionsError(f"--similar {column}: no job in the dump has this column; export it, or leave it out")
 
 
-def _secret_accounts(accounts: dict[str, dict[str, str]], key: bytes | None) -> dict[str, dict[str, str]]:
-    """Return accounts under the names that the log has for them."""
+def _under_secret_names(conf: SiteConf, key: bytes | None) -> SiteConf:
+    """Return a site with accounts and users under the names that the log has for them."""
     if key is None:
-        return accounts
-    found = {}
-    for name, row in accounts.items():
+        return conf
+    accounts = {}
+    for name, row in conf.accounts.items():
         parent = {"ParentName": hashed(key, "account", row["ParentName"])} if "ParentName" in row else {}
-        found[hashed(key, "account", name)] = row | parent
-    return found
+        accounts[hashed(key, "account", name)] = {**row, **parent}
+    users = {
+        hashed(key, "account", account): {hashed(key, "user", user): row for user, row in rows.items()}
+        for account, rows in conf.users.items()
+    }
+    return replace(conf, accounts=accounts, users=users)
 
 
 OTHER_CLUSTERS = "rows of other clusters"
@@ -380,7 +384,8 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
         ignored = ignored_parameters(conf.scheduler)
         if ignored:
             yield f"SchedulerParameters that no simulation follows: {', '.join(ignored)}"
-        for setting in ignored_settings(conf.scheduler, conf.qos, conf.accounts):
+        partition_qos = {name: one.qos for name, one in conf.partitions.items() if one.qos}
+        for setting in ignored_settings(conf.scheduler, conf.qos, conf.accounts, conf.users, partition_qos):
             yield f"no simulation follows {setting}"
     if found.log.requests is not None:
         for reason, n_jobs in found.log.requests.left_out.items():

@@ -31,14 +31,18 @@ HEADER_KEY = "SiteColumns"
 
 WHOLE_NUMBERS = ("nodes", "gpus", "nice", "array", "array_limit", "het_group", "site_factor")
 DATES = ("begin_s", "held_until_s", "cancelled_s")
-COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBERS, *DATES, "dependencies", "think_s")
+COLUMNS = (
+    *("job", "partitions", "exclusive", "features", "account", "association", *WHOLE_NUMBERS, *DATES),
+    *("dependencies", "think_s"),
+)
 """All columns.
 
 ``job`` its number in the log; ``partitions`` and ``features`` names, separated by commas; ``exclusive`` 1 for whole
-nodes; ``dependencies`` as sbatch takes them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7``
-with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with
-the same ``het_group``, any number, are the components of one het job; dependencies on it name its first component.
-``think_s`` is field 18 of a log: the job is submitted so long after the end of the one job that ``dependencies`` names.
+nodes; ``association`` ACCOUNT/USER where the site limits this user in this account; ``dependencies`` as sbatch takes
+them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7`` with the last job that it waits for;
+dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with the same ``het_group``, any number,
+are the components of one het job; dependencies on it name its first component. ``think_s`` is field 18 of a log: the
+job is submitted so long after the end of the one job that ``dependencies`` names.
 """
 
 KINDS: Mapping[str, DependencyKind] = {
@@ -261,10 +265,12 @@ class _Filling:
         self._repeated: set[float] = set()
         if len(self._positions) < len(numbers):
             self._repeated.update(number for number, count in Counter(numbers).items() if count > 1)
+        associations = {name: place for place, name in enumerate(rules.association_names)}
         self._parsers: dict[str, Callable[[str], float | int]] = {
             "partitions": lambda text: _bits(text, rules.partition_names, "partition"),
             "features": lambda text: _bits(text, rules.feature_names, "feature"),
             "account": lambda text: rules.account_names.index(text) if text in rules.account_names else -1,
+            "association": lambda text: associations.get(text, -1),
             "exclusive": lambda text: int(_whole(text) != 0),
             **dict.fromkeys(WHOLE_NUMBERS, _whole),
             **dict.fromkeys(DATES, _date),

@@ -35,8 +35,10 @@ from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
 from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState, grown_site_state
 from hdrl.settings.batch.site_rules.model import (
+    ACCOUNT_DTYPE,
     NODE_DTYPE,
     PARTITION_DTYPE,
+    QOS_DTYPE,
     SITE_RECORD_DTYPE,
     UNLIMITED,
     DependencyKind,
@@ -45,6 +47,7 @@ from hdrl.settings.batch.site_rules.model import (
     SiteRules,
     components_of,
     undemanding_jobs,
+    unlimited,
 )
 from hdrl.settings.batch.site_rules.outside import DATES_PER_CALL, StepwiseSimulation
 from hdrl.settings.batch.site_rules.view import SiteView, SiteWorld
@@ -111,7 +114,8 @@ def plain_rules(platform: Platform) -> SiteRules:
     memory_mib = platform.memory_mib if platform.n_nodes > 1 else platform.memory_mib / n_nodes
     nodes["cores"], nodes["memory_mib"], nodes["weight"] = cores, memory_mib, 1
     partitions = np.zeros(1, PARTITION_DTYPE)
-    partitions["tier"], partitions["job_factor"], partitions["max_nodes"] = 1, 1, UNLIMITED
+    partitions["tier"] = partitions["job_factor"] = 1
+    partitions["max_nodes"] = partitions["qos"] = UNLIMITED
     partitions["max_time_s"], partitions["default_time_s"] = np.inf, np.inf
     return SiteRules(
         nodes=nodes,
@@ -335,34 +339,28 @@ def _partitions(rules: SiteRules) -> NDArray[np.void]:
         rows[name] = rules.partitions[name]
     largest = rules.partitions["job_factor"].max(initial=0)
     rows["factor"] = rules.partitions["job_factor"] / largest if largest > 0 else 0.0
+    rows["qos"] = rules.partitions["qos"]
     rows["n_cores"] = rows["free_cores"] = rules.partition_nodes @ rules.nodes["cores"].astype(np.int64)
     return rows
+
+
+_COUNTED = ("cores", "gpus", "jobs", "submitted")
+"""What limits of groups count."""
 
 
 def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     """Return the limits of QOS and accounts."""
     qos, accounts = np.zeros(len(rules.qos), arrays.LIMIT_DTYPE), np.zeros(len(rules.accounts), arrays.LIMIT_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_jobs"):
-        qos[name], accounts[name] = rules.qos[name], rules.accounts[name]
-    for name in ("priority", "preempts", "preempt_mode", "grace_s", "exempt_s"):
+    for name in _COUNTED:
+        qos[f"most_{name}"], accounts[f"most_{name}"] = rules.qos[f"group_{name}"], rules.accounts[f"group_{name}"]
+    for name in ("priority", "preempts", "preempt_mode", "grace_s", "exempt_s", "is_over_partition"):
         qos[name] = rules.qos[name]
-    for name in ("user_cores", "user_submitted"):
-        qos[name], accounts[name] = rules.qos[name], UNLIMITED
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
     qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
     accounts["shares"] = rules.accounts["shares"]
     order = sorted(range(len(accounts)), key=lambda account: len(_accounts_above(rules, account)))
     return {"qos": qos, "accounts": accounts, "account_order": np.array(order, np.int32)}
-
-
-def _most_cores_of_a_job(rules: SiteRules) -> NDArray[np.float64]:
-    """Return MaxTRES=cpu of the accounts, each its own or that of the next one above it that has some."""
-    most = np.full(len(rules.accounts), np.inf)
-    for account in range(len(most)):
-        limits = [int(rules.accounts["job_cores"][one]) for one in _accounts_above(rules, account)]
-        most[account] = next((limit for limit in reversed(limits) if limit != UNLIMITED), np.inf)
-    return most
 
 
 def _accounts_above(rules: SiteRules, account: int) -> list[int]:
@@ -382,18 +380,88 @@ def _accounts_above(rules: SiteRules, account: int) -> list[int]:
     return above
 
 
+def _number_users_of_qos(
+    rules: SiteRules, site_requests: NDArray[np.void], rows: NDArray[np.void], entries: NDArray[np.void]
+) -> NDArray[np.void]:
+    """Return the users of the QOS of jobs and of their partitions with the limits of each, and number them."""
+    of_partitions = rules.partitions["qos"][entries["partition"]]
+    has_one = of_partitions >= 0
+    qos = np.append(site_requests["qos"], of_partitions[has_one])
+    number, n = _numbered(qos, np.append(site_requests["user"], site_requests["user"][entries["job"][has_one]]))
+    entries["qos_user"] = UNLIMITED
+    rows["qos_user"], entries["qos_user"][has_one] = number[: len(rows)], number[len(rows) :]
+    users = np.zeros(n, arrays.USE_DTYPE)
+    limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
+    for name in _COUNTED:
+        users[f"most_{name}"][number] = limits[f"user_{name}"][qos]
+    return users
+
+
+def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.void]) -> None:
+    """Write the time limits of jobs, and which jobs exceed a limit on each job: MaxWall and MaxTRES."""
+    rules, site_requests, jobs = inputs.rules, inputs.site_requests.jobs, inputs.workload.jobs
+    limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
+    own, of_partition = site_requests["qos"][entries["job"]], rules.partitions["qos"][entries["partition"]]
+    is_own_first = (of_partition < 0) | (limits["is_over_partition"][own] != 0)
+    first, second = np.where(is_own_first, own, of_partition), np.where(is_own_first, of_partition, own)
+
+    def most(name: str) -> NDArray[np.float64]:
+        of_accounts = _inherited(rules, name, site_requests["account"], site_requests["association"])
+        choices = (limits[name][first], limits[name][second], of_accounts[entries["job"]])
+        found = np.full(len(entries), np.inf)
+        for one in reversed(choices):
+            found = np.where(_is_limit(one), one, found)
+        return found
+
+    has_limit, most_s = jobs["walltime_s"] != NO_WALLTIME, most("max_time_s")
+    # MaxWall is the limit of jobs that have none.
+    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s[rows["first_entry"]])
+    entries["is_refused"] = (jobs["cores"][entries["job"]] > most("job_cores")) | (
+        rows["n_gpus"][entries["job"]] > most("job_gpus")
+    )
+    entries["is_refused"] |= has_limit[entries["job"]] & (jobs["walltime_s"][entries["job"]] > most_s)
+    n_refused = np.bincount(entries["job"][entries["is_refused"] != 0], minlength=len(rows))
+    rows["is_refused"] = n_refused == rows["n_entries"]
+
+
 def _users_of_accounts(
     rules: SiteRules, site_requests: NDArray[np.void], number: NDArray[np.int32], n: int
 ) -> dict[str, Any]:
     """Return users with their accounts, and the path from the root to each: accounts, then the user behind them all."""
     users = np.zeros(n, arrays.USE_DTYPE)
     users["account"][number] = site_requests["account"]
+    association = np.full(n, UNLIMITED, np.int32)
+    np.maximum.at(association, number, site_requests["association"])
+    own = np.append(rules.associations, unlimited(ACCOUNT_DTYPE, 1))[association]
+    users["shares"] = own["shares"]
+    for name in _COUNTED:
+        users[f"most_{name}"] = own[f"group_{name}"]
+    for name in ("jobs", "submitted"):
+        users[f"own_{name}"] = _inherited(rules, f"user_{name}", users["account"], association)
     above = [_accounts_above(rules, int(account)) for account in users["account"]]
     paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
     for user, path in enumerate(above):
         paths[user, : len(path)] = path
         paths[user, len(path)] = len(rules.accounts) + user
     return {"account_users": users, "paths": paths}
+
+
+def _inherited(
+    rules: SiteRules, name: str, account: NDArray[np.int32], association: NDArray[np.int32]
+) -> NDArray[np.generic]:
+    """Return a limit of users or jobs: that of the user in the account, else of the next account above that has one."""
+    none = unlimited(ACCOUNT_DTYPE, 1)
+    of_accounts = rules.accounts[name].copy()
+    for one in range(len(of_accounts)):
+        limits = rules.accounts[name][_accounts_above(rules, one)[::-1]]
+        of_accounts[one] = np.append(limits[_is_limit(limits)], none[name])[0]
+    own = np.append(rules.associations[name], none[name])[association]
+    return np.where(_is_limit(own), own, np.append(of_accounts, none[name])[account])
+
+
+def _is_limit(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Tell which values are limits, neither `UNLIMITED`, NaN nor infinity."""
+    return (values >= 0) & (values < np.inf)
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
@@ -420,12 +488,9 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     has_user = rows["user"] >= 0
     rows["user"][has_user] = np.unique(rows["user"][has_user], return_inverse=True)[1]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
-    has_limit = jobs["walltime_s"] != NO_WALLTIME
-    # MaxWall is the limit of jobs that have none.
-    most_s = np.append(rules.qos["max_time_s"], np.inf)[site_requests["qos"]]
-    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s)
-    most_cores = np.append(_most_cores_of_a_job(rules), np.inf)[site_requests["account"]]
-    rows["is_refused"] = (has_limit & (jobs["walltime_s"] > most_s)) | (jobs["cores"] > most_cores)
+    rows["n_gpus"] = rows["gpus"].astype(np.int64) * np.maximum(rows["nodes"], 1)
+    entries = _entries(inputs, rows)
+    _limit_each(inputs, rows, entries)
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
     rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s
@@ -435,10 +500,9 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         rows[name] = -1.0
     rows["first_component"], rows["next_component"] = components_of(site_requests["het_group"])
     features, rows["features"] = _feature_nodes(rules, site_requests["features"])
-    qos_user, n_qos_users = _numbered(site_requests["qos"], site_requests["user"])
+    qos_users = _number_users_of_qos(rules, site_requests, rows, entries)
     account_user, n_account_users = _numbered(site_requests["account"], site_requests["user"])
-    rows["qos_user"], rows["account_user"] = qos_user, account_user
-    entries = _entries(inputs, rows)
+    rows["account_user"] = account_user
     dependencies = inputs.site_requests.dependencies.astype(arrays.DEPENDENCY_DTYPE)
     rows["first_dependency"] = np.searchsorted(dependencies["job"], np.arange(n_jobs))
     rows["n_dependencies"] = np.bincount(dependencies["job"], minlength=n_jobs)[:n_jobs]
@@ -452,7 +516,7 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         "dependencies": dependencies,
         "dependents": dependencies["job"][by_other].astype(np.int32),
         "arrays": _arrays_of_jobs(rows, site_requests),
-        "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
+        "qos_users": qos_users,
         **_users_of_accounts(rules, site_requests, account_user, n_account_users),
     }
 

@@ -160,6 +160,9 @@ class Oracle:
             self.jobs[thing].rank = self.n_submitted
             self.n_submitted += 1
             if self.jobs[thing].state == "to come":
+                if self._is_rejected(self.jobs[thing]):
+                    self._never_starts(self.jobs[thing])
+                    return
                 self.jobs[thing].state = "waiting"
                 self._looks_at(self.jobs[thing])
         elif kind == "eligible":
@@ -417,6 +420,96 @@ class Oracle:
         self.note(job.end_s, "end", job.number)
         self._dependents(job)
 
+    # ------------------------------------------------------------ limits
+
+    def _qos_in_turn(self, job: Job, partition: int) -> list[int]:
+        """Return the QOS that limit a job in a partition, the one that decides first."""
+        own, of_partition = int(job.site_requests["qos"]), int(self.rules.partitions[partition]["qos"])
+        found = [of_partition, own]
+        if own >= 0 and self.rules.qos[own]["is_over_partition"]:
+            found.reverse()
+        return [one for one in dict.fromkeys(found) if one >= 0]
+
+    def _line(self, job: Job) -> list[Any]:
+        """Return the associations of a job: its user in its account if that has one, its account, and those above."""
+        found, account = [], int(job.site_requests["account"])
+        if job.site_requests["association"] >= 0:
+            found.append(self.rules.associations[job.site_requests["association"]])
+        while account >= 0:
+            found.append(self.rules.accounts[account])
+            account = int(found[-1]["parent"])
+        return found
+
+    def _accounts_of(self, job: Job) -> set[int]:
+        found, account = set(), int(job.site_requests["account"])
+        while account >= 0:
+            found.add(account)
+            account = int(self.rules.accounts[account]["parent"])
+        return found
+
+    def _is_too_much(self, job: Job, partition: int) -> bool:
+        """Tell whether a job is more than MaxTRES or MaxWall in a partition allow."""
+        rows = [*(self.rules.qos[one] for one in self._qos_in_turn(job, partition)), *self._line(job)]
+        wants = {"job_cores": job.cores, "job_gpus": self._gpus(job), "max_time_s": job.limit_s}
+        return any(
+            wanted > next((float(row[name]) for row in rows if row[name] >= 0 and row[name] < NEVER), NEVER)
+            for name, wanted in wants.items()
+        )
+
+    def _gpus(self, job: Job) -> int:
+        return int(job.site_requests["gpus"]) * max(int(job.site_requests["nodes"]), 1)
+
+    def _exceeds(self, job: Job, partition: int, others: list[tuple[Job, int]], kinds: tuple[str, ...]) -> bool:
+        """Tell whether a job would be too much beside others, each in a partition."""
+        cores = {"cores": lambda one: sum(one.nodes.values()) or one.cores, "gpus": self._gpus}
+        user, account = job.site_requests["user"], job.site_requests["account"]
+        same_user = [one for one in others if one[0].site_requests["user"] == user]
+        in_account = [one for one in same_user if one[0].site_requests["account"] == account]
+        for kind in kinds:
+            size = cores.get(kind, lambda _: 1)
+            wanted = {"cores": job.cores, "gpus": self._gpus(job)}.get(kind, 1)
+
+            def is_full(limit: int, of_it: list[tuple[Job, int]], size: Any = size, wanted: int = wanted) -> bool:
+                return limit >= 0 and sum(size(one) for one, _ in of_it) + wanted > limit
+
+            def in_qos(qos: int, some: list[tuple[Job, int]]) -> list[tuple[Job, int]]:
+                return [one for one in some if qos in self._qos_in_turn(*one)]
+
+            turn = self._qos_in_turn(job, partition)
+            of_group = [one for one in turn if self.rules.qos[one][f"group_{kind}"] >= 0][:1]
+            of_user = [one for one in turn if self.rules.qos[one][f"user_{kind}"] >= 0][:1]
+            if any(is_full(self.rules.qos[one][f"group_{kind}"], in_qos(one, others)) for one in of_group):
+                return True
+            if any(is_full(self.rules.qos[one][f"user_{kind}"], in_qos(one, same_user)) for one in of_user):
+                return True
+            if not of_user and kind in ("jobs", "submitted"):
+                own = next((int(row[f"user_{kind}"]) for row in self._line(job) if row[f"user_{kind}"] >= 0), -1)
+                if is_full(own, in_account):
+                    return True
+            if of_group:
+                continue
+            number = int(job.site_requests["association"])
+            if number >= 0 and is_full(self.rules.associations[number][f"group_{kind}"], in_account):
+                return True
+            for one in self._accounts_of(job):
+                below = [other for other in others if one in self._accounts_of(other[0])]
+                if is_full(self.rules.accounts[one][f"group_{kind}"], below):
+                    return True
+        return False
+
+    def _is_rejected(self, job: Job) -> bool:
+        """Tell whether limits keep the user of a job from submitting it."""
+        if all(self._is_too_much(job, partition) for partition in job.partitions):
+            return True
+        there = [(one, one.partitions[0]) for one in self.jobs if one.state in ("waiting", "running")]
+        return self._exceeds(job, job.partitions[0], there, ("submitted",))
+
+    def _is_admitted(self, job: Job, partition: int, beside: tuple[tuple[Job, int], ...] = ()) -> bool:
+        """Tell whether limits let a job start in a partition, beside others that start at once."""
+        running = [(one, one.partition) for one in self._running()]
+        is_over = self._exceeds(job, partition, [*running, *beside], ("cores", "gpus", "jobs"))
+        return not is_over and not self._is_too_much(job, partition)
+
     # ------------------------------------------------------------ scheduling
 
     def _order(self) -> list[tuple[Job, int]]:
@@ -433,6 +526,8 @@ class Oracle:
         blocked: set[int] = set()
         for job, partition in self._order():
             if job not in self.queue or partition in stopped:
+                continue
+            if not job.parts and not self._is_admitted(job, partition):  # this stops nothing
                 continue
             if job.parts:  # only backfilling starts it
                 stopped.add(partition)
@@ -613,10 +708,18 @@ class Oracle:
     def _order_of_easy(self) -> list[tuple[Job, int]]:
         """Return the queue with the first job of each partition before all others."""
         entries = self._order()
-        first = {partition: (job, partition) for job, partition in reversed(entries)}
-        kept = [one for one in entries if one == first[one[1]] or self._is_first(one[0], first)]
+        first = self._first_of_partitions()
+        kept = [
+            one
+            for one in entries
+            if self._is_admitted(*one) and (one == first.get(one[1]) or self._is_first(one[0], first))
+        ]
         others = [one for one in entries if one not in kept]
         return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].rank, one[1]))]
+
+    def _first_of_partitions(self) -> dict[int, tuple[Job, int]]:
+        """Return the first job of each partition that limits let start."""
+        return {one[1]: one for one in reversed(self._order()) if self._is_admitted(*one)}
 
     def _order_of_conservative(self) -> list[tuple[Job, int]]:
         """Return the queue with the components of a het job one after the other."""
@@ -646,10 +749,13 @@ class Oracle:
         planned: Plans = []
         has_plan: set[int] = set()
         parts: dict[int, tuple[float, int]] = {}  # earliest plan and partition of each component, by its number
-        entries = self._order()
-        first = {partition: (job, partition) for job, partition in reversed(entries)}
+        first = self._first_of_partitions()
         for job, partition in self._order_of_easy() if self.policy == "fcfs+easy" else self._order_of_conservative():
             if job not in self.queue:
+                continue
+            if not self._is_admitted(job, partition):
+                if job.parts:
+                    parts.setdefault(job.number, (NEVER, partition))
                 continue
             may_wait = self.policy != "fcfs+easy" or partition not in has_plan or self._is_first(job, first)
             if job.parts:
@@ -715,7 +821,8 @@ class Oracle:
         for job, partition in parts:
             usable = self._usable_now(job, partition, []) - {node for one in found for node in one}
             nodes = self._choose(job, partition, usable, self.free, self.free_gpus)
-            if nodes is None:
+            beside = tuple(parts[: len(found)])
+            if nodes is None or not self._is_admitted(job, partition, beside):
                 return False
             found.append(nodes)
         for (job, partition), nodes in zip(parts, found, strict=True):

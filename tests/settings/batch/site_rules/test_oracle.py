@@ -10,7 +10,7 @@ import pytest
 
 from hdrl.batch import Platform, SwfLog, Workload, build_platform, check_fits, unknown_rows, workload_from_swf
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf, association_name
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, UNLIMITED, DependencyKind, SiteJobs, undemanding_jobs
 from hdrl.settings.batch.site_rules.rules import rules_of
@@ -21,7 +21,11 @@ BACKFILLING = {"fcfs": codes.NO_BACKFILLING, "fcfs+easy": codes.EASY_FCFS, "fcfs
 
 
 def random_machine(
-    rng: np.random.Generator, *, has_reservations: bool = False, has_preemption: bool = False
+    rng: np.random.Generator,
+    *,
+    has_reservations: bool = False,
+    has_preemption: bool = False,
+    has_limits: bool = False,
 ) -> Platform:
     """Return a machine of some nodes in one to three partitions, which overlap."""
     nodes = (
@@ -60,7 +64,41 @@ def random_machine(
                 qos[name] = {"Preempt": preempts, "PreemptMode": mode, "Priority": str(len(qos))}
                 qos[name]["GraceTime"] = str(rng.choice(["00:00:00", "00:02:00"]))
     conf = SiteConf("drawn", nodes, partitions, scheduler, qos, downtimes=tuple(downtimes))
+    if has_limits:
+        conf = with_random_limits(rng, conf)
     return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
+
+
+LIMITS: dict[str, tuple[str, ...]] = {
+    "GrpTRES": ("cpu=6", "cpu=12", "cpu=8,gres/gpu=1", "gres/gpu=2"),
+    "GrpJobs": ("1", "2", "4"),
+    "GrpSubmit": ("3", "8"),
+    "MaxTRES": ("cpu=4", "cpu=6,gres/gpu=1"),
+    "MaxWall": ("00:10:00", "00:20:00"),
+}
+OF_QOS = LIMITS | {
+    "MaxTRESPU": ("cpu=4", "cpu=8,gres/gpu=2"),
+    "MaxJobsPU": ("1", "2"),
+    "MaxSubmitPU": ("2", "5"),
+    "Flags": ("OverPartQOS",),
+}
+OF_ACCOUNTS = LIMITS | {"MaxJobs": ("1", "2"), "MaxSubmit": ("2", "5")}
+"""Limits, and values that a drawn QOS or association may have."""
+
+
+def with_random_limits(rng: np.random.Generator, conf: SiteConf) -> SiteConf:
+    """Return a site with limits of QOS, some of them of partitions, of accounts, and of users in accounts."""
+
+    def draw(limits: dict[str, tuple[str, ...]]) -> dict[str, str]:
+        return {name: str(rng.choice(texts)) for name, texts in limits.items() if rng.random() < 0.2}
+
+    names = tuple(conf.qos) or ("short", "long")
+    qos = {name: {**conf.qos.get(name, {}), **draw(OF_QOS)} for name in names}
+    partitions = {name: replace(one, qos=str(rng.choice(["", "", *names]))) for name, one in conf.partitions.items()}
+    parents = {"all": "root", "bio": "all", "phys": "all", "optics": "phys"}
+    accounts = {name: {"ParentName": parent, **draw(OF_ACCOUNTS)} for name, parent in parents.items()}
+    users = {name: {user: draw(OF_ACCOUNTS) for user in "012" if rng.random() < 0.5} for name in parents}
+    return replace(conf, qos=qos, partitions=partitions, accounts=accounts, users=users)
 
 
 def random_jobs(
@@ -115,6 +153,15 @@ def random_jobs(
             think_s = float(rng.choice([0, 1.5, 60, 900]))
             dependencies.append((job, int(rng.integers(0, job)), DependencyKind.THINK, think_s))
     dependencies.sort(key=lambda one: one[0])
+    rules = platform.site
+    if rules is not None and len(rules.accounts):
+        jobs["account"] = rng.integers(-1, len(rules.accounts), n_jobs)
+        jobs["user"] = rng.integers(0, 3, n_jobs)
+        jobs["gpus"][rng.random(n_jobs) < 0.2] = 1
+        for row in jobs:
+            name = association_name((*rules.account_names, "")[row["account"]], str(row["user"]))
+            row["association"] = (*rules.association_names, name).index(name)
+        jobs["association"][jobs["association"] == len(rules.association_names)] = UNLIMITED
     site = SiteJobs(jobs=jobs, dependencies=np.array(dependencies, dtype=DEPENDENCY_DTYPE))
     return check_fits(replace(workload, site=site), platform, oversized="drop")
 
@@ -142,6 +189,8 @@ a job could start with MaxNodes once others had taken nodes, or after a preempti
 beyond their limits, and about the nodes that a plan tries first; both about plans for now on nodes of jobs that had not
 been preempted (3269, where the simulator wrote beyond its array of cores)."""
 
+LIMITED = ["limits", "limits, wishes", "limits, preemption"]
+
 THINKING = ["think times", "think times, wishes", "think times, preemption"]
 
 
@@ -149,7 +198,8 @@ THINKING = ["think times", "think times, wishes", "think times, preemption"]
     ("policy", "kind"),
     [
         *((policy, kind) for policy in BACKFILLING for kind in KINDS + THINKING),
-        *((policy, f"het, {kind}") for policy in ("fcfs+easy", "fcfs+conservative") for kind in KINDS),
+        *((policy, kind) for policy in BACKFILLING for kind in LIMITED),
+        *((policy, f"het, {kind}") for policy in ("fcfs+easy", "fcfs+conservative") for kind in [*KINDS, "limits"]),
     ],
 )
 def test_starts_are_those_of_the_oracle(policy: str, kind: str):
@@ -157,7 +207,10 @@ def test_starts_are_those_of_the_oracle(policy: str, kind: str):
     for seed in [*range(25), *RARE.get(kind, [])]:
         rng = np.random.default_rng(seed)
         platform = random_machine(
-            rng, has_reservations=kind.endswith("reservations"), has_preemption=kind.endswith("preemption")
+            rng,
+            has_reservations=kind.endswith("reservations"),
+            has_preemption=kind.endswith("preemption"),
+            has_limits="limits" in kind,
         )
         workload = random_jobs(
             rng,

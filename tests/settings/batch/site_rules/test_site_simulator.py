@@ -18,10 +18,10 @@ from hdrl.settings.batch.site_rules.model import (
     OUTAGE_DTYPE,
     QOS_DTYPE,
     RESERVATION_DTYPE,
-    UNLIMITED,
     DependencyKind,
     PriorityWeights,
     SchedulerParameters,
+    unlimited,
 )
 from hdrl.slurm.fidelity import POLICIES, fidelity
 from hdrl.slurm.recorded import read_run
@@ -343,10 +343,7 @@ def test_slurm_plans_jobs_from_the_next_step_of_its_map_after_a_reservation():
 
 
 def qos(**limits: int) -> np.ndarray:
-    rows = np.zeros(1, QOS_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
-        rows[name] = UNLIMITED
-    rows["max_time_s"], rows["exempt_s"] = np.inf, np.nan
+    rows = unlimited(QOS_DTYPE, 1)
     for name, value in limits.items():
         rows[name] = value
     return rows
@@ -370,9 +367,7 @@ def test_limits_of_a_qos_count(limits: dict[str, int], expected: list[float]):
 
 
 def accounts(*rows: tuple[int, int], **limits: int) -> np.ndarray:
-    found = np.zeros(len(rows), ACCOUNT_DTYPE)
-    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
-        found[name] = UNLIMITED
+    found = unlimited(ACCOUNT_DTYPE, len(rows))
     for account, (parent, shares) in enumerate(rows):
         found["parent"][account], found["shares"][account] = parent, shares
     for name, value in limits.items():

@@ -154,8 +154,8 @@ def run_main(state, depth):
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
         if one.is_failed != 0 or is_held(state, entry):
             continue
-        # A limit of a QOS or account stops no partition: Slurm does so only with assoc_limit_stop.
-        if state.jobs[job].first_component < 0 and not may_run(state, job):
+        # A limit of a QOS, an account or a user stops no partition: Slurm does so only with assoc_limit_stop.
+        if state.jobs[job].first_component < 0 and not may_run(state, entry):
             continue
         if depth > 0 and n_tested == depth:
             return True
