@@ -30,6 +30,7 @@ from hdrl.settings.batch.simulation.trace import (
     OverUtilization,
 )
 from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.fit import can_ever_start
 from hdrl.settings.batch.site_rules.kernel import events
 from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
@@ -398,30 +399,50 @@ def _number_users_of_qos(
 
 
 def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.void]) -> None:
-    """Write the time limits of jobs, and which jobs exceed a limit on each job: MaxWall and MaxTRES."""
+    """Write the time limits of jobs, and which jobs exceed a limit even if nothing else runs."""
     rules, site_requests, jobs = inputs.rules, inputs.site_requests.jobs, inputs.workload.jobs
     limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
     own, of_partition = site_requests["qos"][entries["job"]], rules.partitions["qos"][entries["partition"]]
     is_own_first = (of_partition < 0) | (limits["is_over_partition"][own] != 0)
     first, second = np.where(is_own_first, own, of_partition), np.where(is_own_first, of_partition, own)
+    account, association = site_requests["account"][entries["job"]], site_requests["association"][entries["job"]]
 
-    def most(name: str) -> NDArray[np.float64]:
-        of_accounts = _inherited(rules, name, site_requests["account"], site_requests["association"])
-        choices = (limits[name][first], limits[name][second], of_accounts[entries["job"]])
+    def most(name: str, of_accounts: NDArray[np.generic] | None = None) -> NDArray[np.float64]:
+        """Return a limit for each entry: that of the first QOS that has one, else that of accounts."""
         found = np.full(len(entries), np.inf)
-        for one in reversed(choices):
-            found = np.where(_is_limit(one), one, found)
+        for one in (of_accounts, limits[name][second], limits[name][first]):
+            found = found if one is None else np.where(_is_limit(one), one, found)
         return found
 
-    has_limit, most_s = jobs["walltime_s"] != NO_WALLTIME, most("max_time_s")
-    # MaxWall is the limit of jobs that have none.
-    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s[rows["first_entry"]])
-    entries["is_refused"] = (jobs["cores"][entries["job"]] > most("job_cores")) | (
-        rows["n_gpus"][entries["job"]] > most("job_gpus")
-    )
-    entries["is_refused"] |= has_limit[entries["job"]] & (jobs["walltime_s"][entries["job"]] > most_s)
-    n_refused = np.bincount(entries["job"][entries["is_refused"] != 0], minlength=len(rows))
-    rows["is_refused"] = n_refused == rows["n_entries"]
+    def inherited(name: str) -> NDArray[np.generic]:
+        return _of_accounts(rules, name, account, association, takes_least=False)
+
+    most_s = most("max_time_s", inherited("max_time_s"))
+    is_killed = jobs["walltime_s"] != NO_WALLTIME
+    requested_s = np.where(is_killed, jobs["walltime_s"], jobs["requested_time_s"])
+    is_refused = requested_s[entries["job"]] > most_s
+    # MaxWall is the limit of jobs that request no time.
+    default_s = np.where(requested_s > 0, np.inf, most_s[rows["first_entry"]])
+    rows["walltime_s"] = np.where(is_killed, jobs["walltime_s"], default_s)
+    wanted = {"cores": jobs["cores"][entries["job"]], "gpus": rows["n_gpus"][entries["job"]], "jobs": 1}
+    for kind, amount in wanted.items():
+        of_group = _of_accounts(rules, f"group_{kind}", account, association, takes_least=True)
+        is_refused |= amount > most(f"group_{kind}", of_group)
+        is_refused |= amount > most(f"user_{kind}", inherited("user_jobs") if kind == "jobs" else None)
+        if kind != "jobs":
+            is_refused |= amount > most(f"job_{kind}", inherited(f"job_{kind}"))
+    entries["is_refused"] = is_refused
+    is_open = np.bincount(entries["job"][~is_refused], minlength=len(rows)) > 0
+    # Where limits refuse a job in some of its partitions, the others may lack nodes for it.
+    some = np.intersect1d(entries["job"][is_refused], np.flatnonzero(is_open))
+    if len(some):
+        left = ~is_refused & np.isin(entries["job"], some)
+        requests = site_requests[some]
+        requests["partitions"], requests["het_group"] = 0, UNLIMITED
+        bits = np.uint64(1) << entries["partition"][left].astype(np.uint64)
+        np.bitwise_or.at(requests["partitions"], np.searchsorted(some, entries["job"][left]), bits)
+        is_open[some] = can_ever_start(rules, SiteJobs(jobs=requests), jobs["cores"][some], jobs["memory_mib"][some])
+    rows["is_refused"] = ~is_open
 
 
 def _users_of_accounts(
@@ -437,7 +458,7 @@ def _users_of_accounts(
     for name in _COUNTED:
         users[f"most_{name}"] = own[f"group_{name}"]
     for name in ("jobs", "submitted"):
-        users[f"own_{name}"] = _inherited(rules, f"user_{name}", users["account"], association)
+        users[f"own_{name}"] = _of_accounts(rules, f"user_{name}", users["account"], association, takes_least=False)
     above = [_accounts_above(rules, int(account)) for account in users["account"]]
     paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
     for user, path in enumerate(above):
@@ -446,17 +467,31 @@ def _users_of_accounts(
     return {"account_users": users, "paths": paths}
 
 
-def _inherited(
-    rules: SiteRules, name: str, account: NDArray[np.int32], association: NDArray[np.int32]
+def _of_accounts(
+    rules: SiteRules,
+    name: str,
+    account: NDArray[np.int32],
+    association: NDArray[np.int32],
+    *,
+    takes_least: bool,
 ) -> NDArray[np.generic]:
-    """Return a limit of users or jobs: that of the user in the account, else of the next account above that has one."""
-    none = unlimited(ACCOUNT_DTYPE, 1)
+    """Return a limit of users in accounts: their own, else that of the next account above that has one.
+
+    Parameters
+    ----------
+    takes_least
+        True for limits that all hold, of which this returns the least one.
+    """
+    none = unlimited(ACCOUNT_DTYPE, 1)[name]
     of_accounts = rules.accounts[name].copy()
     for one in range(len(of_accounts)):
         limits = rules.accounts[name][_accounts_above(rules, one)[::-1]]
-        of_accounts[one] = np.append(limits[_is_limit(limits)], none[name])[0]
-    own = np.append(rules.associations[name], none[name])[association]
-    return np.where(_is_limit(own), own, np.append(of_accounts, none[name])[account])
+        limits = np.append(limits[_is_limit(limits)], none)
+        of_accounts[one] = limits[:-1].min(initial=limits[0]) if takes_least else limits[0]
+    own, above = np.append(rules.associations[name], none)[association], np.append(of_accounts, none)[account]
+    if takes_least:
+        return np.where(_is_limit(own) & _is_limit(above), np.minimum(own, above), np.maximum(own, above))
+    return np.where(_is_limit(own), own, above)
 
 
 def _is_limit(values: NDArray[np.generic]) -> NDArray[np.bool_]:

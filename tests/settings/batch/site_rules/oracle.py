@@ -71,6 +71,13 @@ class Job:
         return self.state in ("done", "cancelled", "never")
 
 
+Placed = list[tuple[Job, int]]
+"""Jobs, each in a partition."""
+
+TO_START = ("cores", "gpus", "jobs")
+"""What limits on running jobs count."""
+
+
 class Oracle:
     """One simulation.
 
@@ -321,13 +328,13 @@ class Oracle:
             for node in np.flatnonzero(mask).tolist()
         }
 
-    def _nodes_for(self, job: Job, partition: int) -> set[int]:
-        """Return the nodes of a partition that are up and have the features that a job wants."""
+    def _nodes_for(self, job: Job, partition: int, *, is_any: bool = False) -> set[int]:
+        """Return the nodes of a partition that are up (``is_any``: or not) and have the features that a job wants."""
         wanted = int(job.site_requests["features"])
         return {
             node
             for node in np.flatnonzero(self.rules.partition_nodes[partition]).tolist()
-            if not self.gone[node] and int(self.rules.nodes["features"][node]) & wanted == wanted
+            if (is_any or not self.gone[node]) and int(self.rules.nodes["features"][node]) & wanted == wanted
         }
 
     def _choose(
@@ -448,7 +455,9 @@ class Oracle:
         return found
 
     def _is_too_much(self, job: Job, partition: int) -> bool:
-        """Tell whether a job is more than MaxTRES or MaxWall in a partition allow."""
+        """Tell whether limits keep a job from ever starting in a partition."""
+        if self._exceeds(job, partition, [], TO_START):
+            return True
         rows = [*(self.rules.qos[one] for one in self._qos_in_turn(job, partition)), *self._line(job)]
         wants = {"job_cores": job.cores, "job_gpus": self._gpus(job), "max_time_s": job.limit_s}
         return any(
@@ -459,47 +468,59 @@ class Oracle:
     def _gpus(self, job: Job) -> int:
         return int(job.site_requests["gpus"]) * max(int(job.site_requests["nodes"]), 1)
 
-    def _exceeds(self, job: Job, partition: int, others: list[tuple[Job, int]], kinds: tuple[str, ...]) -> bool:
+    def _exceeds(self, job: Job, partition: int, others: Placed, kinds: tuple[str, ...]) -> bool:
         """Tell whether a job would be too much beside others, each in a partition."""
-        cores = {"cores": lambda one: sum(one.nodes.values()) or one.cores, "gpus": self._gpus}
-        user, account = job.site_requests["user"], job.site_requests["account"]
-        same_user = [one for one in others if one[0].site_requests["user"] == user]
-        in_account = [one for one in same_user if one[0].site_requests["account"] == account]
         for kind in kinds:
-            size = cores.get(kind, lambda _: 1)
             wanted = {"cores": job.cores, "gpus": self._gpus(job)}.get(kind, 1)
-
-            def is_full(limit: int, of_it: list[tuple[Job, int]], size: Any = size, wanted: int = wanted) -> bool:
-                return limit >= 0 and sum(size(one) for one, _ in of_it) + wanted > limit
-
-            def in_qos(qos: int, some: list[tuple[Job, int]]) -> list[tuple[Job, int]]:
-                return [one for one in some if qos in self._qos_in_turn(*one)]
-
-            turn = self._qos_in_turn(job, partition)
-            of_group = [one for one in turn if self.rules.qos[one][f"group_{kind}"] >= 0][:1]
-            of_user = [one for one in turn if self.rules.qos[one][f"user_{kind}"] >= 0][:1]
-            if any(is_full(self.rules.qos[one][f"group_{kind}"], in_qos(one, others)) for one in of_group):
-                return True
-            if any(is_full(self.rules.qos[one][f"user_{kind}"], in_qos(one, same_user)) for one in of_user):
-                return True
-            if not of_user and kind in ("jobs", "submitted"):
-                own = next((int(row[f"user_{kind}"]) for row in self._line(job) if row[f"user_{kind}"] >= 0), -1)
-                if is_full(own, in_account):
-                    return True
-            if of_group:
-                continue
-            number = int(job.site_requests["association"])
-            if number >= 0 and is_full(self.rules.associations[number][f"group_{kind}"], in_account):
-                return True
-            for one in self._accounts_of(job):
-                below = [other for other in others if one in self._accounts_of(other[0])]
-                if is_full(self.rules.accounts[one][f"group_{kind}"], below):
+            for limit, group in self._limits_on(kind, job, partition, others):
+                if limit >= 0 and sum(self._size(kind, one) for one, _ in group) + wanted > limit:
                     return True
         return False
 
+    def _size(self, kind: str, job: Job) -> int:
+        sizes = {"cores": sum(job.nodes.values()) or job.cores, "gpus": self._gpus(job)}
+        return sizes.get(kind, 1)
+
+    def _limits_on(self, kind: str, job: Job, partition: int, others: Placed) -> list[tuple[int, Placed]]:
+        """Return the limits of a kind that hold for a job, each with the others that count for it as well."""
+        user, account = job.site_requests["user"], job.site_requests["account"]
+        same_user = [one for one in others if one[0].site_requests["user"] == user]
+        in_account = [one for one in same_user if one[0].site_requests["account"] == account]
+        turn = self._qos_in_turn(job, partition)
+        found = []
+        for whose, some in (("group", others), ("user", same_user)):
+            deciding = [one for one in turn if self.rules.qos[one][f"{whose}_{kind}"] >= 0][:1]
+            found += [
+                (int(self.rules.qos[qos][f"{whose}_{kind}"]), [one for one in some if qos in self._qos_in_turn(*one)])
+                for qos in deciding
+            ]
+            if deciding:
+                continue
+            if whose == "user" and kind in ("jobs", "submitted"):
+                own = [int(row[f"user_{kind}"]) for row in self._line(job) if row[f"user_{kind}"] >= 0]
+                found += [(limit, in_account) for limit in own[:1]]
+            if whose == "group":
+                number = int(job.site_requests["association"])
+                own_rows = [self.rules.associations[number]] if number >= 0 else []
+                found += [(int(row[f"group_{kind}"]), in_account) for row in own_rows]
+                found += [
+                    (
+                        int(self.rules.accounts[one][f"group_{kind}"]),
+                        [other for other in others if one in self._accounts_of(other[0])],
+                    )
+                    for one in self._accounts_of(job)
+                ]
+        return found
+
     def _is_rejected(self, job: Job) -> bool:
         """Tell whether limits keep the user of a job from submitting it."""
-        if all(self._is_too_much(job, partition) for partition in job.partitions):
+        left = [partition for partition in job.partitions if not self._is_too_much(job, partition)]
+        cores, gpus = (
+            {node: int(row[name]) for node, row in enumerate(self.rules.nodes)} for name in ("cores", "gpus")
+        )
+        if len(left) < len(job.partitions) and not any(
+            self._choose(job, one, self._nodes_for(job, one, is_any=True), cores, gpus) for one in left
+        ):
             return True
         there = [(one, one.partitions[0]) for one in self.jobs if one.state in ("waiting", "running")]
         return self._exceeds(job, job.partitions[0], there, ("submitted",))
@@ -507,7 +528,7 @@ class Oracle:
     def _is_admitted(self, job: Job, partition: int, beside: tuple[tuple[Job, int], ...] = ()) -> bool:
         """Tell whether limits let a job start in a partition, beside others that start at once."""
         running = [(one, one.partition) for one in self._running()]
-        is_over = self._exceeds(job, partition, [*running, *beside], ("cores", "gpus", "jobs"))
+        is_over = self._exceeds(job, partition, [*running, *beside], TO_START)
         return not is_over and not self._is_too_much(job, partition)
 
     # ------------------------------------------------------------ scheduling
@@ -751,11 +772,7 @@ class Oracle:
         parts: dict[int, tuple[float, int]] = {}  # earliest plan and partition of each component, by its number
         first = self._first_of_partitions()
         for job, partition in self._order_of_easy() if self.policy == "fcfs+easy" else self._order_of_conservative():
-            if job not in self.queue:
-                continue
-            if not self._is_admitted(job, partition):
-                if job.parts:
-                    parts.setdefault(job.number, (NEVER, partition))
+            if job not in self.queue or self._is_left_out(job, partition, parts):
                 continue
             may_wait = self.policy != "fcfs+easy" or partition not in has_plan or self._is_first(job, first)
             if job.parts:
@@ -777,6 +794,14 @@ class Oracle:
                 planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
                 has_plan.add(partition)
         self._start_het_jobs(parts)
+
+    def _is_left_out(self, job: Job, partition: int, parts: dict[int, tuple[float, int]]) -> bool:
+        """Tell whether limits keep a job from being planned; a component then has no plan."""
+        if self._is_admitted(job, partition):
+            return False
+        if job.parts:
+            parts.setdefault(job.number, (NEVER, partition))
+        return True
 
     def _starts_as_planned(self, job: Job, partition: int, nodes: set[int]) -> bool:
         """Start a job on its planned nodes now; where others hold them, as in Slurm, it preempts those there."""

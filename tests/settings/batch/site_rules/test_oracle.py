@@ -12,7 +12,14 @@ from hdrl.batch import Platform, SwfLog, Workload, build_platform, check_fits, u
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf, association_name
 from hdrl.settings.batch.site_rules.machine import platform_of
-from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, UNLIMITED, DependencyKind, SiteJobs, undemanding_jobs
+from hdrl.settings.batch.site_rules.model import (
+    DEPENDENCY_DTYPE,
+    UNLIMITED,
+    DependencyKind,
+    SiteJobs,
+    SiteRules,
+    undemanding_jobs,
+)
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
 from tests.settings.batch.site_rules.oracle import Oracle
@@ -46,13 +53,7 @@ def random_machine(
             partitions[name] = replace(
                 partitions[name], preempt_mode=str(mode), grace_s=grace_s, tier=int(rng.integers(1, 4))
             )
-    downtimes = []
-    if has_reservations:
-        for kind in rng.choice(["reservation", "reservation", "drain", "failure"], size=2):
-            start = int(rng.integers(0, 40))
-            length = int(rng.integers(1, 15))
-            stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
-            downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
+    downtimes = random_downtimes(rng) if has_reservations else []
     scheduler, qos = {}, {}
     if has_preemption:
         scheduler = {"PreemptType": "preempt/partition_prio", "PreemptExemptTime": str(rng.choice(["0", "2"]))}
@@ -67,6 +68,17 @@ def random_machine(
     if has_limits:
         conf = with_random_limits(rng, conf)
     return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
+
+
+def random_downtimes(rng: np.random.Generator) -> list[Downtime]:
+    """Return two reservations, drains or failures."""
+    downtimes = []
+    for kind in rng.choice(["reservation", "reservation", "drain", "failure"], size=2):
+        start = int(rng.integers(0, 40))
+        length = int(rng.integers(1, 15))
+        stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
+        downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
+    return downtimes
 
 
 LIMITS: dict[str, tuple[str, ...]] = {
@@ -99,6 +111,17 @@ def with_random_limits(rng: np.random.Generator, conf: SiteConf) -> SiteConf:
     accounts = {name: {"ParentName": parent, **draw(OF_ACCOUNTS)} for name, parent in parents.items()}
     users = {name: {user: draw(OF_ACCOUNTS) for user in "012" if rng.random() < 0.5} for name in parents}
     return replace(conf, qos=qos, partitions=partitions, accounts=accounts, users=users)
+
+
+def put_into_accounts(rng: np.random.Generator, rules: SiteRules, jobs: np.ndarray) -> None:
+    """Draw users, accounts and GPUs of jobs."""
+    jobs["account"] = rng.integers(-1, len(rules.accounts), len(jobs))
+    jobs["user"] = rng.integers(0, 3, len(jobs))
+    jobs["gpus"][rng.random(len(jobs)) < 0.2] = 1
+    known = {name: place for place, name in enumerate(rules.association_names)}
+    for row in jobs:
+        name = association_name((*rules.account_names, "")[row["account"]], str(row["user"]))
+        row["association"] = known.get(name, UNLIMITED)
 
 
 def random_jobs(
@@ -153,15 +176,8 @@ def random_jobs(
             think_s = float(rng.choice([0, 1.5, 60, 900]))
             dependencies.append((job, int(rng.integers(0, job)), DependencyKind.THINK, think_s))
     dependencies.sort(key=lambda one: one[0])
-    rules = platform.site
-    if rules is not None and len(rules.accounts):
-        jobs["account"] = rng.integers(-1, len(rules.accounts), n_jobs)
-        jobs["user"] = rng.integers(0, 3, n_jobs)
-        jobs["gpus"][rng.random(n_jobs) < 0.2] = 1
-        for row in jobs:
-            name = association_name((*rules.account_names, "")[row["account"]], str(row["user"]))
-            row["association"] = (*rules.association_names, name).index(name)
-        jobs["association"][jobs["association"] == len(rules.association_names)] = UNLIMITED
+    if platform.site is not None and len(platform.site.accounts):
+        put_into_accounts(rng, platform.site, jobs)
     site = SiteJobs(jobs=jobs, dependencies=np.array(dependencies, dtype=DEPENDENCY_DTYPE))
     return check_fits(replace(workload, site=site), platform, oversized="drop")
 

@@ -23,6 +23,7 @@ from hdrl.settings.batch.site_rules.model import (
     SchedulerParameters,
     unlimited,
 )
+from hdrl.settings.batch.workload.model import UNKNOWN
 from hdrl.slurm.fidelity import POLICIES, fidelity
 from hdrl.slurm.recorded import read_run
 from tests.settings.batch.site_rules.worlds import machine, nodes_of, play, rules_with, starts, workload
@@ -190,6 +191,7 @@ def test_jobs_stay_within_the_max_wall_of_their_qos():
     jobs = workload(
         {"run": 100, "limit": None, "qos": 0}, {"run": 50, "limit": 90, "qos": 0}, {"run": 50, "limit": 91, "qos": 0}
     )
+    jobs.jobs["requested_time_s"][0] = UNKNOWN
     trace = play(site, jobs, "fcfs").trace
     # MaxWall is the limit of the first job, which asks for none; the third one asks for too much.
     assert trace.records["start_s"].tolist() == [0, 0, -1]

@@ -148,7 +148,7 @@ def may_submit(state, job):
     As in Slurm, a job that names several partitions counts for the QOS of the first one.
     """
     row = state.jobs[job]
-    # A request beyond MaxWall or MaxTRES is rejected, as with DenyOnLimit, and does not count for MaxSubmitJobs.
+    # A job that limits never let start is rejected, as with DenyOnLimit, and does not count for MaxSubmitJobs.
     if row.is_refused != 0 or not _admit(state, row.first_entry, _SUBMITTED):
         return False
     _count(state, row.first_entry, 0, 0, 0, 1)
