@@ -11,7 +11,7 @@ import pytest
 
 from hdrl.base.errors import ReadError
 from hdrl.batch import read_platform, read_swf, read_workload, simulate
-from hdrl.settings.batch.site_rules.conf import SiteConf, read_accounts, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_associations, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
 from hdrl.site.downtimes import with_downtimes
@@ -318,10 +318,12 @@ def test_accounts_of_sacctmgr(tmp_path: Path):
     (tmp_path / "assoc.txt").write_text(
         "Account|ParentName|User|Share|GrpTRES\nroot|||1|\nphysics|root||3|cpu=16\nphysics||ann|1|\n"
     )
-    assert read_accounts(tmp_path / "assoc.txt") == {
+    found = read_associations(tmp_path / "assoc.txt")
+    assert found.accounts == {
         "root": {"Share": "1"},
         "physics": {"ParentName": "root", "Share": "3", "GrpTRES": "cpu=16"},
     }
+    assert found.users == {}
     site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
     rules = read_platform(site / "platform.json").site
     assert rules is not None

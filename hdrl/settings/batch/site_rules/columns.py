@@ -57,6 +57,11 @@ KINDS: Mapping[str, DependencyKind] = {
 
 NOT_BEFORE = "jobs whose preceding job is not before them in the log, which are submitted at the date that it says"
 
+_LACKING = {
+    "account": "jobs of an account that the site lacks, which have none",
+    "association": "jobs of a user whom the site does not limit, with limits of the account",
+}
+
 MOST = 2**31 - 1
 MOST_COMPONENTS = 128
 """Components of a het job that Slurm takes (MAX_HET_JOB_COMPS)."""
@@ -206,7 +211,9 @@ def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, 
     jobs["user"] = np.clip(fields.users, -1, MOST)
     dependencies: list[tuple[int, int, int, float]] = []
     if fields.columns is not None:
-        dependencies = _Filling(fields, rules, jobs).fill(fields.columns)
+        filling = _Filling(fields, rules, jobs)
+        dependencies = filling.fill(fields.columns)
+        lacking.update(filling.lacking)
         _check_het_jobs(fields.columns.path, jobs, fields.numbers)
     following = [one for one in dependencies if one[2] == DependencyKind.THINK]
     following += _of_fields(fields, {job for job, *_ in dependencies})
@@ -258,6 +265,8 @@ class _Filling:
     """Puts the cells of columns into the table of jobs."""
 
     def __init__(self, fields: LogFields, rules: SiteRules, jobs: NDArray[np.void]) -> None:
+        self.lacking: Counter[str] = Counter()
+        """Number of cells that name what the site lacks, by reason."""
         self._jobs = jobs
         self._rules = rules
         numbers = fields.numbers.tolist()
@@ -299,6 +308,10 @@ class _Filling:
                     dependencies += [(place, *one) for one in found]
             except ValueError as error:
                 raise ReadError(columns.path, str(error), line=line) from None
+        for name, reason in _LACKING.items():
+            unknown = {text for (column, text), value in parsed.items() if column == name and value < 0}
+            if unknown:
+                self.lacking[reason] = sum(cells.get(name) in unknown for _, cells in columns.rows)
         return dependencies
 
     def _place(self, text: str) -> int:
