@@ -151,17 +151,7 @@ def _refused(rules: SiteRules, site_requests: SiteJobs) -> list[str]:
             for name in names
             if not _NAME.fullmatch(name) or name == "root"
         ]
-    tables = (rules.qos, rules.accounts)
-    if len(rules.associations) or _has_limits(tables, "user_cores", "user_gpus", "user_jobs"):
-        found.append("limits of each user, since one user submits all jobs")
-    if _has_limits(tables, "job_cores", "job_gpus"):
-        found.append("limits of each job of a QOS or an account")
-    if _has_limits(tables, "user_submitted", "group_submitted", "max_time_s"):
-        found.append("limits of QOS or accounts on submissions and times")
-    if _has_limits(tables, "group_gpus"):
-        found.append("limits of GPUs")
-    if np.any(rules.partitions["qos"] != UNLIMITED):
-        found.append("QOS of partitions")
+    found += _refused_limits(rules)
     if (rules.weights.fairshare or len(rules.accounts)) and np.any(jobs["account"] < 0):
         found.append("jobs without an account of the site, where it has fair share or accounts")
     if len(rules.qos) and np.any(jobs["qos"] < 0):
@@ -171,6 +161,20 @@ def _refused(rules: SiteRules, site_requests: SiteJobs) -> list[str]:
     if rules.preemption.restart_s or rules.preemption.is_within:
         found.append("jobs that run longer after a restart, or PreemptMode=WITHIN")
     return found
+
+
+def _refused_limits(rules: SiteRules) -> Iterator[str]:
+    tables = (rules.qos, rules.accounts)
+    if len(rules.associations) or _has_limits(tables, "user_cores", "user_gpus", "user_jobs"):
+        yield "limits of each user, since one user submits all jobs"
+    if _has_limits(tables, "job_cores", "job_gpus"):
+        yield "limits of each job of a QOS or an account"
+    if _has_limits(tables, "user_submitted", "group_submitted", "max_time_s"):
+        yield "limits of QOS or accounts on submissions and times"
+    if _has_limits(tables, "group_gpus"):
+        yield "limits of GPUs"
+    if np.any(rules.partitions["qos"] != UNLIMITED):
+        yield "QOS of partitions"
 
 
 def _has_limits(tables: tuple[NDArray[np.void], ...], *names: str) -> bool:

@@ -540,7 +540,7 @@ def test_users_who_have_used_less_than_their_share_come_first(*, is_fair_tree: b
 
 
 def test_users_have_the_shares_of_their_associations():
-    weights = PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=300.0)
+    weights = PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=150.0)
     site = machine(
         Nodes("n1", 1, 1),
         accounts=accounts((-1, 1)),
@@ -550,7 +550,7 @@ def test_users_have_the_shares_of_their_associations():
         weights=weights,
     )
     used = ({"run": 300, "account": 0, "user": 1, "association": 0}, {"run": 150, "account": 0, "user": 2})
-    later = [{"at": 440, "run": 1, **{name: one[name] for name in one if name != "run"}} for one in reversed(used)]
+    later = [{"at": 440, "run": 1, **{name: one[name] for name in one if name != "run"}} for one in used[::-1]]
     # User 1 has four of five shares and two thirds of the usage, user 2 one of five shares and a third of the usage.
     assert starts(site, workload(*used, *later), "multifactor") == [0, 300, 451, 450]
 
