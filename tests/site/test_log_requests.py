@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.base.errors import ReadError
+from hdrl.base.errors import PlatformError, ReadError
 from hdrl.batch import read_platform, read_swf, read_workload, simulate
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_associations, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind
+from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
 from hdrl.site.downtimes import with_downtimes
 from hdrl.site.machine import n_cores, scaled
@@ -328,6 +329,102 @@ def test_accounts_of_sacctmgr(tmp_path: Path):
     rules = read_platform(site / "platform.json").site
     assert rules is not None
     assert rules.account_names == ("root", "physics")
+
+
+ASSOCIATIONS = """Account|Par Name|User|Partition|Share|MaxJobs|GrpTRES|MaxTRESMins
+root||||1|||
+labs|root|||1|9||
+bio|labs|||1|||
+bio||ann||3||cpu=4|7
+bio||ann|main|1|1||
+bio||bob||1|||
+"""
+
+
+def test_limits_of_users_hold_in_simulations_and_those_that_do_not_are_named(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS)
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
+    notes = " ".join(json.loads((site / "import.json").read_text())["notes"])
+    assert "o simulation follows MaxTRESMins of user ann of bio" in notes
+    assert "o simulation follows associations of users with one partition: 1" in notes
+    platform = read_platform(site / "platform.json")
+    rules = platform.site
+    assert rules is not None
+    assert rules.accounts["parent"].tolist() == [-1, 0, 1]
+    assert (rules.association_names, rules.associations["shares"].tolist()) == (("bio/ann",), [3])
+    assert (rules.associations["parent"].tolist(), rules.associations["group_cores"].tolist()) == ([2], [4])
+    load = read_workload(site / "jobs.swf", platform)
+    assert load.site.jobs["association"].tolist() == [0] * load.n_jobs
+    # All jobs are of this user in this account, so that only one of four cores runs at a time.
+    records = simulate(platform, load, "fcfs").records
+    started = np.flatnonzero(records["start_s"] >= 0)
+    starts_s, ends_s = (records[started]["start_s"], (records["start_s"] + records["run_s"])[started])
+    order = np.argsort(starts_s)
+    assert np.all(starts_s[order][1:] >= ends_s[order][:-1])
+
+
+def test_users_of_a_shared_site_have_secret_names(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS)
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt", key=tmp_path / "key")
+    for path in site.iterdir():
+        assert not any(name in path.read_text() for name in ("labs", "bio", "bob", "|ann", '"ann', "/ann", " ann "))
+    platform = read_platform(site / "platform.json")
+    assert platform.site is not None
+    assert platform.site.accounts["parent"].tolist() == [-1, 0, 1]
+    load = read_workload(site / "jobs.swf", platform)
+    assert load.site.jobs["association"].tolist() == [0] * load.n_jobs
+
+
+def test_jobs_of_users_that_the_site_does_not_limit_any_more_are_counted(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS)
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
+    rules = json.loads((site / "site.json").read_text())
+    del rules["users"]
+    (site / "site.json").write_text(json.dumps(rules))
+    load = read_workload(site / "jobs.swf", read_platform(site / "platform.json"))
+    reason = "jobs of a user whom the site does not limit, with limits of the account"
+    assert load.origin["site"] == {reason: load.n_jobs}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Account|User|MaxJobs\nbio|ann|1\n", r"txt:2: has a user of account 'bio', but not this account"),
+        ("Account|User|MaxJobs\nbio||\nbio|ann|1\nbio|ann|2\n", r"txt:4: has user 'ann' of account 'bio' again"),
+    ],
+)
+def test_associations_that_make_no_sense(tmp_path: Path, text: str, message: str):
+    (tmp_path / "assoc.txt").write_text(text)
+    with pytest.raises(ReadError, match=message):
+        read_associations(tmp_path / "assoc.txt")
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ({"MaxJobs": "many"}, "user ann of account bio has MaxJobs 'many', expected a whole number"),
+        ({"MaxJobs": "99999999999"}, "has MaxJobs '99999999999', expected a whole number up to 2,147,483,647"),
+        ({"MaxWall": "long"}, "user ann of account bio has MaxWall 'long', expected days"),
+        ({"GrpTRES": "gres/gpu=x"}, "has GrpTRES 'gres/gpu=x', expected for instance gres/gpu=64"),
+    ],
+)
+def test_limits_of_users_that_make_no_sense(tmp_path: Path, limit: dict[str, str], message: str):
+    conf = read_conf(imported(tmp_path) / "site.json")
+    with pytest.raises(PlatformError, match=message):
+        rules_of(replace(conf, accounts={"bio": {}}, users={"bio": {"ann": limit}}))
+
+
+def test_a_partition_has_the_qos_that_slurm_conf_names(tmp_path: Path):
+    (tmp_path / "qos.txt").write_text("Name|GrpTRES\nfew|cpu=4\n")
+    (tmp_path / "slurm.conf").write_text(CONF.replace("PartitionName=big", "PartitionName=big QOS=few"))
+    (tmp_path / "sacct.txt").write_text(HEADER + ROWS)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), qos=tmp_path / "qos.txt")
+    found = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
+    assert not any("QOS" in note for note in found.notes)
+    rules = read_platform(tmp_path / "site" / "platform.json").site
+    assert rules is not None
+    assert rules.partitions["qos"].tolist() == [-1, 0]
 
 
 def test_a_machine_grows_and_shrinks_with_its_partitions(tmp_path: Path):

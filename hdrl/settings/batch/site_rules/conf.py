@@ -168,7 +168,7 @@ class Associations:
 
     def joined_to(self, conf: SiteConf) -> SiteConf:
         """Return a site with these accounts and users instead of its own."""
-        note = f"no simulation follows {self.n_of_partitions:,} associations of users with one partition"
+        note = f"no simulation follows associations of users with one partition: {self.n_of_partitions:,}"
         notes = (*conf.notes, note) if self.n_of_partitions else conf.notes
         return replace(conf, accounts=self.accounts, users=self.users, notes=notes)
 
