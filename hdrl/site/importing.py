@@ -31,7 +31,7 @@ from hdrl.settings.batch.site_rules.conf import (
 from hdrl.settings.batch.site_rules.ignored import ignored_settings
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import ignored_parameters
-from hdrl.site.downtimes import with_downtimes
+from hdrl.site.downtimes import Downtimes, read_downtimes
 from hdrl.site.folder import COLUMNS, LOG, NAMES, OPTIONS, PAGE, PLATFORM, REPORT, SITE, TEXT
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
@@ -160,8 +160,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     clock = Clock(zone)
     if choices.accounts is not None:
         conf = _under_secret_names(read_associations(choices.accounts).joined_to(conf), key)
-    if choices.downtimes is not None:
-        conf = with_downtimes(conf, choices.downtimes, clock)
+    downtimes = None if choices.downtimes is None else read_downtimes(choices.downtimes, clock)
     has_rules = bool(conf.partitions)
     reading = Choices(clock, choices.mapping, choices.nodes_field, "submit_line" in choices.similar)
     parts = []
@@ -175,6 +174,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     progress("joining")
     jobs = jobs_of(dump, keeps_components=has_rules)
     _check_left(jobs, dump, dumps[0])
+    conf = _with_downtimes(conf, downtimes, jobs, clock)
     cautions = unknown_names(conf, dump, jobs)
     conf = partitions_of(completed(conf, dump, jobs), dump, jobs)
     name = conf.name or dumps[0].name.partition(".")[0]
@@ -214,6 +214,14 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     found.cautions = cautions
     found.notes = [*cautions, *([why_none] if why_none else []), *_notes(found, clock, choices)]
     return found
+
+
+def _with_downtimes(conf: SiteConf, downtimes: Downtimes | None, jobs: JoinedJobs, clock: Clock) -> SiteConf:
+    """Return a site with its downtimes, repeated over the time of the jobs."""
+    if downtimes is None:
+        return conf
+    submit_s, end_s = jobs.records["submit_s"], jobs.records["start_s"] + jobs.records["run_s"]
+    return downtimes.joined_to(conf, float(np.nanmin(submit_s)), float(np.nanmax(end_s)), clock)
 
 
 def _check_similar(dump: Dump, similar: Sequence[str]) -> None:

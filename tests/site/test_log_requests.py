@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from hdrl.settings.batch.site_rules.conf import SiteConf, read_associations, rea
 from hdrl.settings.batch.site_rules.model import DependencyKind
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
-from hdrl.site.downtimes import with_downtimes
+from hdrl.site.downtimes import AFTER_S, read_downtimes
 from hdrl.site.machine import n_cores, scaled
 from hdrl.site.submitline import OPTIONS, options_of, parse_requests, read_submit_line, requests_text
 from hdrl.site.values import Clock
@@ -278,24 +280,114 @@ def test_only_the_jobs_that_are_replayed_have_columns(tmp_path: Path):
 
 
 def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
-    conf = SiteConf()
     (tmp_path / "down.csv").write_text("start,end,nodes,kind\n2026-01-01T00:00:00,2026-01-02T00:00:00,a[1-2],drain\n")
     (tmp_path / "res.txt").write_text(
         "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Duration=01:00:00\n"
         "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,WEEKLY,SPEC_NODES\n\n"
         "ReservationName=class StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b2 Flags=DAILY\n"
     )
-    clock = Clock(None)
-    table = with_downtimes(conf, tmp_path / "down.csv", clock)
-    assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in table.downtimes] == [
-        ("a[1-2]", "drain", 86400)
-    ]
-    slurm = with_downtimes(conf, tmp_path / "res.txt", clock)
+    table = read_downtimes(tmp_path / "down.csv", Clock(None)).found
+    assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in table] == [("a[1-2]", "drain", 86400)]
+    read = read_downtimes(tmp_path / "res.txt", Clock(None))
+    slurm = read.joined_to(SiteConf(), DAY_S, 4 * DAY_S - AFTER_S, Clock(None))
     assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in slurm.downtimes] == [
         ("b1", "reservation", 3600)
     ]
     assert "1 reservations are for users" in slurm.notes[0]
-    assert slurm.notes[1] == "res.txt: of reservations that repeat, only the date shown counts: 'm'"
+    assert slurm.notes[1] == (
+        "res.txt: reservation 'm' repeats (WEEKLY): simulations have 1 of them, from 2026-01-01T01:00:00+00:00 to "
+        "2026-01-01T02:00:00+00:00, also before the one that Slurm shows"
+    )
+
+
+DAY_S = 86400.0
+
+
+def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last: str) -> list[str]:
+    """Return when a reservation of 90 minutes begins, on the clocks of its zone, and check that it ends 90 minutes on.
+
+    Parameters
+    ----------
+    shown
+        The begin of the reservation that Slurm shows.
+    first, last
+        Dates of the log.
+    """
+    begin = datetime.fromisoformat(shown)
+    (folder / "res.txt").write_text(
+        f"ReservationName=m StartTime={shown} EndTime={(begin + timedelta(minutes=90)).isoformat()}\n"
+        f"   Nodes=b1 Flags=MAINT,{flag},SPEC_NODES\n"
+    )
+    clock = Clock(ZoneInfo(zone))
+    period = clock.second(first), clock.second(last) - AFTER_S
+    found = read_downtimes(folder / "res.txt", clock).joined_to(SiteConf(), *period, clock).downtimes
+    assert {one.span_s[1] - one.span_s[0] for one in found} == {5400}
+    begins = [datetime.fromtimestamp(one.span_s[0], ZoneInfo(zone)) for one in found]
+    return [one.replace(tzinfo=None).isoformat(" ", "minutes") for one in begins]
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown", "first", "last", "expected"),
+    [
+        # 2026-03-27 is a Friday; in Madrid, clocks skip an hour on Sunday, 2026-03-29 at 2:00.
+        (
+            "DAILY",
+            "2026-03-30T06:00:00",
+            "2026-03-27T07:00:00",
+            "2026-03-31T06:00:01",
+            ["2026-03-27 06:00", "2026-03-28 06:00", "2026-03-29 06:00", "2026-03-30 06:00", "2026-03-31 06:00"],
+        ),
+        # One that ends as the log begins does not count, nor one that begins as it ends.
+        (
+            "DAILY",
+            "2026-03-30T06:00:00",
+            "2026-03-29T07:30:00",
+            "2026-03-31T06:00:00",
+            ["2026-03-30 06:00"],
+        ),
+        (
+            "WEEKLY",
+            "2026-03-27T06:00:00",
+            "2026-03-14T00:00:00",
+            "2026-04-11T00:00:00",
+            ["2026-03-20 06:00", "2026-03-27 06:00", "2026-04-03 06:00", "2026-04-10 06:00"],
+        ),
+        (
+            "WEEKDAY",
+            "2026-03-27T23:00:00",
+            "2026-03-26T00:00:00",
+            "2026-03-31T00:00:00",
+            ["2026-03-25 23:00", "2026-03-26 23:00", "2026-03-27 23:00", "2026-03-30 23:00"],
+        ),
+        (
+            "WEEKEND",
+            "2026-04-04T06:00:00",
+            "2026-03-28T00:00:00",
+            "2026-04-05T00:00:00",
+            ["2026-03-28 06:00", "2026-03-29 06:00", "2026-04-04 06:00"],
+        ),
+        # Clocks go from 1:59 to 3:00.
+        (
+            "HOURLY",
+            "2026-03-29T04:30:00",
+            "2026-03-29T00:00:00",
+            "2026-03-29T05:00:00",
+            ["2026-03-28 23:30", "2026-03-29 00:30", "2026-03-29 01:30", "2026-03-29 03:30", "2026-03-29 04:30"],
+        ),
+        # What Slurm shows counts even beyond the log.
+        (
+            "DAILY",
+            "2026-07-01T06:00:00",
+            "2026-01-01T07:00:00",
+            "2026-01-01T09:00:00",
+            ["2026-01-01 06:00", "2026-07-01 06:00"],
+        ),
+    ],
+)
+def test_reservations_repeat_at_the_same_time_of_the_clock(
+    tmp_path: Path, flag: str, shown: str, first: str, last: str, expected: list[str]
+):
+    assert repetitions(tmp_path, flag, "Europe/Madrid", shown, first, last) == expected
 
 
 @pytest.mark.parametrize(
@@ -312,7 +404,7 @@ def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
 def test_downtimes_that_make_no_sense(tmp_path: Path, text: str, message: str):
     (tmp_path / "down.csv").write_text(text)
     with pytest.raises(ReadError, match=message):
-        with_downtimes(SiteConf(), tmp_path / "down.csv", Clock(None))
+        read_downtimes(tmp_path / "down.csv", Clock(None))
 
 
 def test_accounts_of_sacctmgr(tmp_path: Path):

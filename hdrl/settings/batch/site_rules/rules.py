@@ -88,11 +88,14 @@ def rules_of(conf: SiteConf) -> SiteRules:
         first += one.count
     partitions, partition_nodes = _partitions(conf, place)
     reservations = [one for one in conf.downtimes if one.kind == "reservation"]
+    # Repeated reservations share their lists of nodes.
+    listed = {one.nodes: f"{one.kind} of {one.start}" for one in conf.downtimes[::-1]}
+    masks = {nodes: _node_mask(nodes, place, where) for nodes, where in listed.items()}
     outages = [
         (node, *one.span_s, one.kind == "drain")
         for one in conf.downtimes
         if one.kind != "reservation"
-        for node in np.flatnonzero(_node_mask(one.nodes, place, f"{one.kind} of {one.start}"))
+        for node in np.flatnonzero(masks[one.nodes])
     ]
     qos_names = _limited("QOS", list(conf.qos))
     default = [number for number, one in enumerate(conf.partitions.values()) if one.is_default]
@@ -105,9 +108,9 @@ def rules_of(conf: SiteConf) -> SiteRules:
         default_partition=default[0] if default else 0,
         feature_names=tuple(features),
         reservations=np.array([one.span_s for one in reservations], dtype=RESERVATION_DTYPE),
-        reservation_nodes=np.array(
-            [_node_mask(one.nodes, place, f"reservation of {one.start}") for one in reservations], dtype=np.bool_
-        ).reshape(len(reservations), len(names)),
+        reservation_nodes=np.array([masks[one.nodes] for one in reservations], dtype=np.bool_).reshape(
+            len(reservations), len(names)
+        ),
         outages=np.array(sorted(outages, key=lambda row: (row[1], row[0])), dtype=OUTAGE_DTYPE),
         qos=_qos(conf, qos_names),
         qos_names=tuple(qos_names),

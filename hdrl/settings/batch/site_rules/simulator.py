@@ -251,12 +251,8 @@ def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRu
     given["free_nodes"] = _as_bits(given["free"][None, :] > 0, n_nodes)[0]
     given["partitions"] = _partitions(rules)
     given["partition_nodes"] = _as_bits(rules.partition_nodes, n_nodes)
-    given["reservation_nodes"] = _as_bits(rules.reservation_nodes.reshape(-1, n_nodes), n_nodes)
     given["open_nodes"] = _as_bits(np.ones((1, n_nodes), np.bool_), n_nodes)[0]
-    for name, dtype in (("reservations", arrays.RESERVATION_DTYPE), ("outages", arrays.OUTAGE_DTYPE)):
-        given[name] = getattr(rules, name).astype(dtype)
-        for column in ("start_s", "end_s"):
-            given[name][column] -= site_requests.origin_s
+    given |= _closures(rules, site_requests.origin_s)
     given["core_owner"] = np.full(inputs.platform.n_cores, -1, np.int32)
     given |= _limits(rules)
     given |= _jobs(inputs, settings[0])
@@ -343,6 +339,20 @@ def _partitions(rules: SiteRules) -> NDArray[np.void]:
     rows["qos"] = rules.partitions["qos"]
     rows["n_cores"] = rows["free_cores"] = rules.partition_nodes @ rules.nodes["cores"].astype(np.int64)
     return rows
+
+
+def _closures(rules: SiteRules, origin_s: float) -> dict[str, NDArray[Any]]:
+    """Return the reservations, by start, and the outages, in the clock of jobs."""
+    by_start = np.argsort(rules.reservations["start_s"], kind="stable")
+    reservations = np.zeros(len(by_start), arrays.RESERVATION_DTYPE)
+    outages = rules.outages.astype(arrays.OUTAGE_DTYPE)
+    for column in ("start_s", "end_s"):
+        reservations[column] = rules.reservations[column][by_start] - origin_s
+        outages[column] -= origin_s
+    reservations["latest_end_s"] = np.maximum.accumulate(reservations["end_s"])
+    n_nodes = len(rules.nodes)
+    nodes = _as_bits(rules.reservation_nodes.reshape(-1, n_nodes)[by_start], n_nodes)
+    return {"reservations": reservations, "reservation_nodes": nodes, "outages": outages}
 
 
 _COUNTED = ("cores", "gpus", "jobs", "submitted")

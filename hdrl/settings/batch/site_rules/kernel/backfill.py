@@ -41,7 +41,12 @@ from hdrl.settings.batch.site_rules.kernel.components import (
     put_together,
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
-from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
+from hdrl.settings.batch.site_rules.kernel.main_scheduler import (
+    first_reservation,
+    leave_out_reserved,
+    limit_in,
+    put_nodes_of,
+)
 from hdrl.settings.batch.site_rules.kernel.predictions import is_held
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, may_preempt, remove_later, take_nodes
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
@@ -482,9 +487,11 @@ def _meets_reservation(state, start_s, end_s):
     """
     if state.settings[0].discipline == codes.SLURM:
         return False
-    for i in range(len(state.reservations)):
+    for i in range(first_reservation(state, start_s), len(state.reservations)):
         one = state.reservations[i]
-        if one.start_s < end_s and one.end_s > start_s:
+        if one.start_s >= end_s:
+            return False
+        if one.end_s > start_s:
             for k in range(state.scalars[0].n_selected):
                 if has_node(state.reservation_nodes[i], state.selected[k].node):
                     return True

@@ -148,7 +148,9 @@ RUNNING_DTYPE = record_dtype(
 it."""
 
 DEPENDENCY_DTYPE = record_dtype(model.DEPENDENCY_DTYPE)
-RESERVATION_DTYPE = record_dtype(model.RESERVATION_DTYPE)
+RESERVATION_DTYPE = record_dtype([*of(np.float64, "start_s", "end_s", "latest_end_s")])
+"""A reservation, by start; ``latest_end_s`` is the latest end of it and those before."""
+
 OUTAGE_DTYPE = record_dtype(model.OUTAGE_DTYPE)
 _COUNTED = of(np.int64, *(f"{kind}{name}" for kind in ("most_", "") for name in ("cores", "gpus", "jobs", "submitted")))
 """Limits of a group of jobs (-1: none), and what it has: cores, GPUs and jobs that run; jobs that wait or run."""
