@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ def random_machine(
     has_reservations: bool = False,
     has_preemption: bool = False,
     has_limits: bool = False,
+    has_repeated: bool = False,
 ) -> Platform:
     """Return a machine of some nodes in one to three partitions, which overlap."""
     nodes = (
@@ -53,7 +55,7 @@ def random_machine(
             partitions[name] = replace(
                 partitions[name], preempt_mode=str(mode), grace_s=grace_s, tier=int(rng.integers(1, 4))
             )
-    downtimes = random_downtimes(rng) if has_reservations else []
+    downtimes = random_downtimes(rng, has_repeated=has_repeated) if has_reservations else []
     scheduler, qos = {}, {}
     if has_preemption:
         scheduler = {"PreemptType": "preempt/partition_prio", "PreemptExemptTime": str(rng.choice(["0", "2"]))}
@@ -70,14 +72,24 @@ def random_machine(
     return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
 
 
-def random_downtimes(rng: np.random.Generator) -> list[Downtime]:
-    """Return two reservations, drains or failures."""
+def random_downtimes(rng: np.random.Generator, *, has_repeated: bool) -> list[Downtime]:
+    """Return two reservations, drains or failures, and others that begin at equal intervals."""
     downtimes = []
     for kind in rng.choice(["reservation", "reservation", "drain", "failure"], size=2):
         start = int(rng.integers(0, 40))
         length = int(rng.integers(1, 15))
         stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
         downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
+    for _ in range(2 if has_repeated else 0):
+        nodes, period_s, length_s = (
+            str(rng.choice(["a1", "a[2-3]", "b1"])),
+            rng.integers(200, 600),
+            rng.integers(60, 700),
+        )
+        for place in range(6):
+            start_s = int(place * period_s)
+            span = [datetime.fromtimestamp(date_s, UTC).isoformat() for date_s in (start_s, start_s + int(length_s))]
+            downtimes.append(Downtime(*span, nodes=nodes))
     return downtimes
 
 
@@ -193,7 +205,7 @@ def starts_of(platform: Platform, workload: Workload, policy: str) -> tuple[list
     return [float(one) if one >= 0 else np.inf for one in trace.records["start_s"]], nodes
 
 
-KINDS = ["partitions", "reservations", "wishes", "preemption"]
+KINDS = ["partitions", "reservations", "repeated reservations", "wishes", "preemption"]
 RARE = {
     "preemption": [529, 1009, 3269],
     "het, wishes": [79],
@@ -227,6 +239,7 @@ def test_starts_are_those_of_the_oracle(policy: str, kind: str):
             has_reservations=kind.endswith("reservations"),
             has_preemption=kind.endswith("preemption"),
             has_limits="limits" in kind,
+            has_repeated="repeated" in kind,
         )
         workload = random_jobs(
             rng,
