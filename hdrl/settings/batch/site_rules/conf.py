@@ -589,10 +589,14 @@ def descriptor(conf: SiteConf) -> dict[str, Any]:
     nodes = [asdict(one) for one in conf.nodes]
     for one in nodes:
         del one["count"]
+    partitions = {name: asdict(one) for name, one in conf.partitions.items()}
+    for row in partitions.values():
+        if not row["qos"]:
+            del row["qos"]
     return {
         "name": conf.name,
         "nodes": nodes,
-        "partitions": {name: asdict(one) for name, one in conf.partitions.items()},
+        "partitions": partitions,
         "scheduler": dict(conf.scheduler),
         "qos": {name: dict(values) for name, values in conf.qos.items()},
         "accounts": {name: dict(values) for name, values in conf.accounts.items()},

@@ -411,6 +411,10 @@ def _number_users_of_qos(
 def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.void]) -> None:
     """Write the time limits of jobs, and which jobs exceed a limit even if nothing else runs."""
     rules, site_requests, jobs = inputs.rules, inputs.site_requests.jobs, inputs.workload.jobs
+    is_killed = jobs["walltime_s"] != NO_WALLTIME
+    rows["walltime_s"] = np.where(is_killed, jobs["walltime_s"], np.inf)
+    if not len(rules.qos) and not len(rules.accounts):
+        return
     limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
     own, of_partition = site_requests["qos"][entries["job"]], rules.partitions["qos"][entries["partition"]]
     is_own_first = (of_partition < 0) | (limits["is_over_partition"][own] != 0)
@@ -428,12 +432,10 @@ def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.v
         return _of_accounts(rules, name, account, association, takes_least=False)
 
     most_s = most("max_time_s", inherited("max_time_s"))
-    is_killed = jobs["walltime_s"] != NO_WALLTIME
     requested_s = np.where(is_killed, jobs["walltime_s"], jobs["requested_time_s"])
     is_refused = requested_s[entries["job"]] > most_s
     # MaxWall is the limit of jobs that request no time.
-    default_s = np.where(requested_s > 0, np.inf, most_s[rows["first_entry"]])
-    rows["walltime_s"] = np.where(is_killed, jobs["walltime_s"], default_s)
+    rows["walltime_s"] = np.where(requested_s > 0, rows["walltime_s"], most_s[rows["first_entry"]])
     wanted = {"cores": jobs["cores"][entries["job"]], "gpus": rows["n_gpus"][entries["job"]], "jobs": 1}
     for kind, amount in wanted.items():
         of_group = _of_accounts(rules, f"group_{kind}", account, association, takes_least=True)
