@@ -183,12 +183,13 @@ def read_associations(path: Path) -> Associations:
     ReadError
         If it is no such table.
     """
-    what = "assoc format=Account,ParentName,User,Share,GrpJobs,GrpTRES,GrpSubmit,MaxJobs,MaxTRES,MaxSubmit,MaxWall"
+    columns = "Account,ParentName,User,Partition,Share,GrpJobs,GrpTRES,GrpSubmit,MaxJobs,MaxTRES,MaxSubmit,MaxWall"
+    what = f"assoc format={columns}"
     rows = _sacctmgr_rows(path, "Account", what)
     for _, row in rows:
         if _PARENT in row:
             row["ParentName"] = row.pop(_PARENT)
-    expected = "expected one cluster ('sacctmgr show assoc where cluster=...') and a column User"
+    expected = "expected one cluster ('sacctmgr show assoc where cluster=...') and columns User and Partition"
     accounts = _by_name(path, "Account", [one for one in rows if "User" not in one[1]], expected)
     users: dict[str, dict[str, dict[str, str]]] = {}
     n_of_partitions = 0
