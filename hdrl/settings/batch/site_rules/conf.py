@@ -212,7 +212,7 @@ def read_associations(path: Path) -> Associations:
                 path, f"has user {quoted(user)} of account {quoted(account)} again, {expected}", line=number
             )
         users[account][user] = row
-    found = {}
+    found: dict[str, dict[str, dict[str, str]]] = {}
     for account, of_it in users.items():
         own = {user: row for user, row in of_it.items() if sets_something(row)}
         found |= {account: own} if own else {}

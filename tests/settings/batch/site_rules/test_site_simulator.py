@@ -199,6 +199,13 @@ def test_jobs_stay_within_the_max_wall_of_their_qos():
     assert [JobState(one).name for one in trace.records["state"][[0, 2]]] == ["COMPLETED_WALLTIME_REACHED", "REJECTED"]
 
 
+def test_plans_expect_jobs_to_end_after_the_time_that_they_request_below_max_wall():
+    site = machine(Nodes("n1", 1, 2), qos=qos(max_time_s=500), qos_names=("normal",))
+    first = {"run": 100, "limit": None, "qos": 0}  # never killed, but it requests 100 s
+    jobs = workload(first, {"cores": 2}, {"at": 1, "run": 300})
+    assert starts(site, jobs, "fcfs+easy") == [0, 100, 160]
+
+
 @pytest.mark.parametrize(("bf_busy_nodes", "expected"), [(False, 600), (True, 60)])
 def test_backfilling_reserves_busy_nodes_first(*, bf_busy_nodes: bool, expected: float):
     # The fourth job is planned for 600 s on two of the three nodes: by default on n1 and n2, so that the last job must
