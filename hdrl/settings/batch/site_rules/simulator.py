@@ -421,14 +421,14 @@ def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.v
     first, second = np.where(is_own_first, own, of_partition), np.where(is_own_first, of_partition, own)
     account, association = site_requests["account"][entries["job"]], site_requests["association"][entries["job"]]
 
-    def most(name: str, of_accounts: NDArray[np.generic] | None = None) -> NDArray[np.float64]:
+    def most(name: str, of_accounts: NDArray[Any] | None = None) -> NDArray[np.float64]:
         """Return a limit for each entry: that of the first QOS that has one, else that of accounts."""
         found = np.full(len(entries), np.inf)
         for one in (of_accounts, limits[name][second], limits[name][first]):
             found = found if one is None else np.where(_is_limit(one), one, found)
         return found
 
-    def inherited(name: str) -> NDArray[np.generic]:
+    def inherited(name: str) -> NDArray[Any]:
         return _of_accounts(rules, name, account, association, takes_least=False)
 
     most_s = most("max_time_s", inherited("max_time_s"))
@@ -486,7 +486,7 @@ def _of_accounts(
     association: NDArray[np.int32],
     *,
     takes_least: bool,
-) -> NDArray[np.generic]:
+) -> NDArray[Any]:
     """Return a limit of users in accounts: their own, else that of the next account above that has one.
 
     Parameters
@@ -501,14 +501,14 @@ def _of_accounts(
         limits = np.append(limits[_is_limit(limits)], none)
         of_accounts[one] = limits[:-1].min(initial=limits[0]) if takes_least else limits[0]
     own, above = np.append(rules.associations[name], none)[association], np.append(of_accounts, none)[account]
-    if takes_least:
-        return np.where(_is_limit(own) & _is_limit(above), np.minimum(own, above), np.maximum(own, above))
-    return np.where(_is_limit(own), own, above)
+    found: NDArray[Any] = np.where(_is_limit(own), own, above)
+    return np.where(_is_limit(above), np.minimum(found, above), found) if takes_least else found
 
 
-def _is_limit(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+def _is_limit(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which values are limits, neither `UNLIMITED`, NaN nor infinity."""
-    return (values >= 0) & (values < np.inf)
+    found: NDArray[np.bool_] = (values >= 0) & (values < np.inf)
+    return found
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
