@@ -23,7 +23,8 @@ from hdrl.settings.batch.site_rules.model import (
 )
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
-from tests.settings.batch.site_rules.oracle import Oracle
+from tests.settings.batch.site_rules.oracle import TO_START, Oracle
+from tests.settings.batch.site_rules.worlds import play
 
 BACKFILLING = {"fcfs": codes.NO_BACKFILLING, "fcfs+easy": codes.EASY_FCFS, "fcfs+conservative": codes.CONSERVATIVE}
 
@@ -255,3 +256,22 @@ def test_starts_are_those_of_the_oracle(policy: str, kind: str):
         if starts_s != pytest.approx(expected, abs=1e-6) or nodes != [one.last_nodes for one in oracle.jobs]:
             differ.append(seed)
     assert differ == []
+
+
+@pytest.mark.parametrize("policy", ["slurm", "multifactor+easy"])
+def test_no_job_starts_beyond_a_limit(policy: str):
+    n_waited = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        platform = random_machine(rng, has_limits=True)
+        workload = random_jobs(rng, platform, 30, has_wishes=False)
+        trace = play(platform, workload, policy).trace
+        start_s = trace.records["start_s"]
+        end_s, oracle = start_s + trace.records["run_s"], Oracle(platform, workload, "fcfs")
+        assert trace.site is not None
+        for job in np.flatnonzero(start_s >= 0).tolist():
+            beside = np.flatnonzero((start_s >= 0) & (start_s < start_s[job]) & (end_s > start_s[job])).tolist()
+            placed = [(oracle.jobs[one], int(trace.site["partition"][one])) for one in (job, *beside)]
+            assert not oracle._exceeds(*placed[0], placed[1:], TO_START), seed
+            n_waited += start_s[job] > workload.jobs["submit_s"][job]
+    assert n_waited > 100
