@@ -27,6 +27,9 @@ _ON_WEEKDAYS: Mapping[str, Sequence[int]] = {"DAILY": range(7), "WEEKDAY": range
 
 _HOUR_S, _DAY_S, _DAYS_OF_A_WEEK = 3600, 86400, 7
 
+MOST = 20_000
+"""Repetitions of a reservation, which are two years of hours or 54 years of days."""
+
 AFTER_S = 28 * _DAY_S
 """Time after the end of a log in which reservations still repeat, as simulations end later than the log."""
 
@@ -40,10 +43,27 @@ class _Repeated:
     shown: Downtime
 
     def within(self, begin_s: float, end_s: float, clock: Clock) -> list[Downtime]:
-        """Return the one that is shown, and all others that overlap a time, earlier ones included."""
+        """Return the one that is shown, and all others that overlap a time, earlier ones included.
+
+        One that lasts longer than its period, and so overlaps itself, has no others. Of too many, the last ones count.
+        """
+        if self.is_too_long:
+            return [self.shown]
+        begin_s = max(begin_s, end_s - MOST * self.period_s)
         spans = self._hours(begin_s, end_s) if self.flag == _HOURLY else self._days(begin_s, end_s, clock)
         others = [span for span in spans if span[0] < end_s and begin_s < span[1] and span[0] < span[1]]
         return [_dated(span, self.shown.nodes) for span in sorted({*others, self.shown.span_s})]
+
+    @property
+    def period_s(self) -> float:
+        """Least time between two of them."""
+        return {_HOURLY: _HOUR_S, _WEEKLY: _DAYS_OF_A_WEEK * _DAY_S}.get(self.flag, _DAY_S)
+
+    @property
+    def is_too_long(self) -> bool:
+        """True if one lasts until after the begin of the next one."""
+        from_s, to_s = self.shown.span_s
+        return to_s - from_s > self.period_s
 
     def _hours(self, begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
         from_s, to_s = self.shown.span_s
@@ -86,10 +106,14 @@ class Downtimes:
         for one in self.repeated:
             dates = one.within(begin_s, end_s + AFTER_S, clock)
             found += dates
-            notes.append(
-                f"{self.name}: reservation {quoted(one.name)} repeats ({one.flag}): simulations have {len(dates):,} of "
-                f"them, from {dates[0].start} to {dates[-1].end}, also before the one that Slurm shows"
-            )
+            which = f"{self.name}: reservation {quoted(one.name)} repeats ({one.flag})"
+            if one.is_too_long:
+                notes.append(f"{which}, but lasts longer than that: only the date shown counts")
+            else:
+                notes.append(
+                    f"{which}: simulations have {len(dates):,} of them, from {dates[0].start} to {dates[-1].end}, also "
+                    "before the one that Slurm shows"
+                )
         return replace(conf, downtimes=(*conf.downtimes, *found), notes=(*conf.notes, *notes))
 
 

@@ -17,7 +17,7 @@ from hdrl.settings.batch.site_rules.conf import SiteConf, read_associations, rea
 from hdrl.settings.batch.site_rules.model import DependencyKind
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
-from hdrl.site.downtimes import AFTER_S, read_downtimes
+from hdrl.site.downtimes import AFTER_S, MOST, read_downtimes
 from hdrl.site.machine import n_cores, scaled
 from hdrl.site.submitline import OPTIONS, options_of, parse_requests, read_submit_line, requests_text
 from hdrl.site.values import Clock
@@ -304,7 +304,7 @@ DAY_S = 86400.0
 
 
 def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last: str) -> list[str]:
-    """Return when a reservation of 90 minutes begins, on the clocks of its zone, and check that it ends 90 minutes on.
+    """Return when a reservation of an hour begins, on the clocks of its zone, and check that it ends 60 minutes on.
 
     Parameters
     ----------
@@ -315,13 +315,13 @@ def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last
     """
     begin = datetime.fromisoformat(shown)
     (folder / "res.txt").write_text(
-        f"ReservationName=m StartTime={shown} EndTime={(begin + timedelta(minutes=90)).isoformat()}\n"
+        f"ReservationName=m StartTime={shown} EndTime={(begin + timedelta(minutes=60)).isoformat()}\n"
         f"   Nodes=b1 Flags=MAINT,{flag},SPEC_NODES\n"
     )
     clock = Clock(ZoneInfo(zone))
     period = clock.second(first), clock.second(last) - AFTER_S
     found = read_downtimes(folder / "res.txt", clock).joined_to(SiteConf(), *period, clock).downtimes
-    assert {one.span_s[1] - one.span_s[0] for one in found} == {5400}
+    assert {one.span_s[1] - one.span_s[0] for one in found} == {3600}
     begins = [datetime.fromtimestamp(one.span_s[0], ZoneInfo(zone)) for one in found]
     return [one.replace(tzinfo=None).isoformat(" ", "minutes") for one in begins]
 
@@ -333,7 +333,7 @@ def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last
         (
             "DAILY",
             "2026-03-30T06:00:00",
-            "2026-03-27T07:00:00",
+            "2026-03-27T06:59:00",
             "2026-03-31T06:00:01",
             ["2026-03-27 06:00", "2026-03-28 06:00", "2026-03-29 06:00", "2026-03-30 06:00", "2026-03-31 06:00"],
         ),
@@ -341,7 +341,7 @@ def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last
         (
             "DAILY",
             "2026-03-30T06:00:00",
-            "2026-03-29T07:30:00",
+            "2026-03-29T07:00:00",
             "2026-03-31T06:00:00",
             ["2026-03-30 06:00"],
         ),
@@ -355,7 +355,7 @@ def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last
         (
             "WEEKDAY",
             "2026-03-27T23:00:00",
-            "2026-03-26T00:00:00",
+            "2026-03-25T23:59:00",
             "2026-03-31T00:00:00",
             ["2026-03-25 23:00", "2026-03-26 23:00", "2026-03-27 23:00", "2026-03-30 23:00"],
         ),
@@ -378,7 +378,7 @@ def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last
         (
             "DAILY",
             "2026-07-01T06:00:00",
-            "2026-01-01T07:00:00",
+            "2026-01-01T06:59:00",
             "2026-01-01T09:00:00",
             ["2026-01-01 06:00", "2026-07-01 06:00"],
         ),
@@ -388,6 +388,31 @@ def test_reservations_repeat_at_the_same_time_of_the_clock(
     tmp_path: Path, flag: str, shown: str, first: str, last: str, expected: list[str]
 ):
     assert repetitions(tmp_path, flag, "Europe/Madrid", shown, first, last) == expected
+
+
+def test_reservations_that_last_longer_than_their_period_count_once(tmp_path: Path):
+    text = (
+        "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=9026-01-01T02:00:00\n   Nodes=b1 Flags=MAINT,DAILY\n"
+    )
+    (tmp_path / "res.txt").write_text(text)
+    clock = Clock(None)
+    found = read_downtimes(tmp_path / "res.txt", clock).joined_to(SiteConf(), 0.0, 1e12, clock)
+    assert len(found.downtimes) == 1
+    assert found.notes == (
+        "res.txt: reservation 'm' repeats (DAILY), but lasts longer than that: only the date shown counts",
+    )
+
+
+def test_reservations_do_not_repeat_for_ever(tmp_path: Path):
+    text = (
+        "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b1 Flags=MAINT,HOURLY\n"
+    )
+    (tmp_path / "res.txt").write_text(text)
+    clock = Clock(None)
+    last_s = clock.second("2026-01-01T03:00:00")
+    found = read_downtimes(tmp_path / "res.txt", clock).joined_to(SiteConf(), 0.0, last_s, clock)
+    assert len(found.downtimes) == MOST
+    assert found.downtimes[-1].span_s[1] == last_s + AFTER_S
 
 
 @pytest.mark.parametrize(
