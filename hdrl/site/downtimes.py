@@ -141,7 +141,7 @@ def _reservations(path: Path, text: str, clock: Clock) -> Downtimes:
     found, repeated, n_others = [], [], 0
     line = 1
     for part in re.split(r"(?=ReservationName=)", text):
-        values = dict(re.findall(r"(\w+)=(\S*)", part))
+        values = dict(word.partition("=")[::2] for word in part.split() if "=" in word)
         if "ReservationName" in values:
             flags = values.get("Flags", "").split(",")
             if "MAINT" in flags:

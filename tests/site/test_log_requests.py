@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -401,6 +402,14 @@ def test_reservations_that_last_longer_than_their_period_count_once(tmp_path: Pa
     assert found.notes == (
         "res.txt: reservation 'm' repeats (DAILY), but lasts longer than that: only the date shown counts",
     )
+
+
+def test_long_words_are_read_in_no_time(tmp_path: Path):
+    line = "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Flags=MAINT "
+    (tmp_path / "res.txt").write_text(line + "x" * 1_000_000)
+    begin_s = time.process_time()
+    assert len(read_downtimes(tmp_path / "res.txt", Clock(None)).found) == 1
+    assert time.process_time() - begin_s < 10
 
 
 def test_reservations_do_not_repeat_for_ever(tmp_path: Path):
