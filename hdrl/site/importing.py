@@ -24,14 +24,14 @@ from hdrl.settings.batch.site_rules.conf import (
     check_partitions,
     descriptor,
     joined,
-    read_accounts,
+    read_associations,
     read_conf,
     read_qos,
 )
 from hdrl.settings.batch.site_rules.ignored import ignored_settings
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import ignored_parameters
-from hdrl.site.downtimes import with_downtimes
+from hdrl.site.downtimes import Downtimes, read_downtimes
 from hdrl.site.folder import COLUMNS, LOG, NAMES, OPTIONS, PAGE, PLATFORM, REPORT, SITE, TEXT
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
@@ -159,9 +159,8 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         conf = replace(conf, qos=read_qos(choices.qos))
     clock = Clock(zone)
     if choices.accounts is not None:
-        conf = replace(conf, accounts=_secret_accounts(read_accounts(choices.accounts), key))
-    if choices.downtimes is not None:
-        conf = with_downtimes(conf, choices.downtimes, clock)
+        conf = _under_secret_names(read_associations(choices.accounts).joined_to(conf), key)
+    downtimes = None if choices.downtimes is None else read_downtimes(choices.downtimes, clock)
     has_rules = bool(conf.partitions)
     reading = Choices(clock, choices.mapping, choices.nodes_field, "submit_line" in choices.similar)
     parts = []
@@ -175,6 +174,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     progress("joining")
     jobs = jobs_of(dump, keeps_components=has_rules)
     _check_left(jobs, dump, dumps[0])
+    conf = _with_downtimes(conf, downtimes, jobs, clock)
     cautions = unknown_names(conf, dump, jobs)
     conf = partitions_of(completed(conf, dump, jobs), dump, jobs)
     name = conf.name or dumps[0].name.partition(".")[0]
@@ -216,6 +216,14 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     return found
 
 
+def _with_downtimes(conf: SiteConf, downtimes: Downtimes | None, jobs: JoinedJobs, clock: Clock) -> SiteConf:
+    """Return a site with its downtimes, repeated over the time of the jobs."""
+    if downtimes is None:
+        return conf
+    submit_s, end_s = jobs.records["submit_s"], jobs.records["start_s"] + jobs.records["run_s"]
+    return downtimes.joined_to(conf, float(np.nanmin(submit_s)), float(np.nanmax(end_s)), clock)
+
+
 def _check_similar(dump: Dump, similar: Sequence[str]) -> None:
     """Check that the accounting has some columns."""
     for column in similar:
@@ -225,15 +233,19 @@ def _check_similar(dump: Dump, similar: Sequence[str]) -> None:
             raise OptionsError(f"--similar {column}: no job in the dump has this column; export it, or leave it out")
 
 
-def _secret_accounts(accounts: dict[str, dict[str, str]], key: bytes | None) -> dict[str, dict[str, str]]:
-    """Return accounts under the names that the log has for them."""
+def _under_secret_names(conf: SiteConf, key: bytes | None) -> SiteConf:
+    """Return a site with accounts and users under the names that the log has for them."""
     if key is None:
-        return accounts
-    found = {}
-    for name, row in accounts.items():
+        return conf
+    accounts = {}
+    for name, row in conf.accounts.items():
         parent = {"ParentName": hashed(key, "account", row["ParentName"])} if "ParentName" in row else {}
-        found[hashed(key, "account", name)] = row | parent
-    return found
+        accounts[hashed(key, "account", name)] = {**row, **parent}
+    users = {
+        hashed(key, "account", account): {hashed(key, "user", user): row for user, row in rows.items()}
+        for account, rows in conf.users.items()
+    }
+    return replace(conf, accounts=accounts, users=users)
 
 
 OTHER_CLUSTERS = "rows of other clusters"
@@ -380,7 +392,8 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
         ignored = ignored_parameters(conf.scheduler)
         if ignored:
             yield f"SchedulerParameters that no simulation follows: {', '.join(ignored)}"
-        for setting in ignored_settings(conf.scheduler, conf.qos, conf.accounts):
+        partition_qos = {name: one.qos for name, one in conf.partitions.items() if one.qos}
+        for setting in ignored_settings(conf.scheduler, conf.qos, conf.accounts, conf.users, partition_qos):
             yield f"no simulation follows {setting}"
     if found.log.requests is not None:
         for reason, n_jobs in found.log.requests.left_out.items():

@@ -159,9 +159,11 @@ def log_of(
             header[field.title()] = "\n".join(f"{number} {text}" for number, text in enumerate(names[field]))
     requests = None
     if has_rules:
-        accounts = dump.names["account"].texts()
-        accounts = accounts if key is None else [hashed(key, "account", one) for one in accounts]
-        requests = requests_of_log(dump, jobs, conf, numbers, first_s, accounts, by_dependencies=by_dependencies)
+        accounts, users = (
+            [one if key is None else hashed(key, kind, one) for one in dump.names[kind].texts()]
+            for kind in ("account", "user")
+        )
+        requests = requests_of_log(dump, jobs, conf, numbers, first_s, accounts, users, by_dependencies=by_dependencies)
     columns = None
     if requests is not None and requests.rows:
         header[HEADER_KEY] = COLUMNS

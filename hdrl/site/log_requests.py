@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.settings.batch.site_rules.conf import SiteConf, association_name
 from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.site.joining import JoinedJobs
 from hdrl.site.records import Dump
@@ -41,6 +41,7 @@ def requests_of_log(
     numbers: NDArray[np.float64],
     first_s: float,
     accounts: Sequence[str],
+    users: Sequence[str],
     *,
     by_dependencies: bool,
 ) -> LogRequests:
@@ -52,13 +53,13 @@ def requests_of_log(
         Their numbers in the log, in the order of the records.
     first_s
         Date 0 of the log in seconds since 1970.
-    accounts
-        Names of accounts by their number in the records, as the log is to have them.
+    accounts, users
+        Names of accounts and users by their number in the records, as the log is to have them.
     by_dependencies
         True if jobs wait for others, for dates and throttles of arrays themselves; else the dates at which they could
         start stand for all of these.
     """
-    return _RequestBuilder(dump, jobs, conf, numbers, first_s, accounts).build(by_dependencies=by_dependencies)
+    return _RequestBuilder(dump, jobs, conf, numbers, first_s, accounts, users).build(by_dependencies=by_dependencies)
 
 
 def _most_gpus(conf: SiteConf, partition: str) -> int:
@@ -93,12 +94,14 @@ class _RequestBuilder:
         numbers: NDArray[np.float64],
         first_s: float,
         accounts: Sequence[str],
+        users: Sequence[str],
     ) -> None:
         self._records = jobs.records
         self._numbers = [str(int(number)) for number in numbers.tolist()]
         self._conf = conf
         self._first_s = first_s
         self._accounts = accounts
+        self._users = users
         self._texts = [parse_requests(text) for text in dump.names["requests"].texts()]
         self._features = {word for one in conf.nodes for word in one.features}
         self._has_gpus = any(one.gpus for one in conf.nodes)
@@ -122,8 +125,8 @@ class _RequestBuilder:
         rows = []
         of_lines = [self._of_line(requests) for requests in self._texts]
         known = {number for number, name in enumerate(self._accounts) if name in self._conf.accounts}
-        names = ("requests", "gpus", "nodes", "partition", "account")
-        numbers, gpus, nodes, partitions, accounts = (records[name].tolist() for name in names)
+        names = ("requests", "gpus", "nodes", "partition", "account", "user")
+        numbers, gpus, nodes, partitions, accounts, users = (records[name].tolist() for name in names)
         for place in np.flatnonzero(chosen).tolist():
             number = numbers[place]
             requests = self._texts[number] if number >= 0 else {}
@@ -134,7 +137,7 @@ class _RequestBuilder:
             if self._has_gpus and gpus[place] > 0:
                 cells |= self._gpus_of(gpus[place], nodes[place], partitions[place])
             if accounts[place] in known:
-                cells["account"] = self._accounts[accounts[place]]
+                cells |= self._association(self._accounts[accounts[place]], users[place])
             cells |= self._het_group(place)
             if by_dependencies:
                 cells |= self._waiting(records[place], requests, cells["job"])
@@ -163,6 +166,12 @@ class _RequestBuilder:
         if len(partitions) > 1:
             cells["partitions"] = ",".join(partitions)
         return cells, not is_known
+
+    def _association(self, account: str, user: int) -> dict[str, str]:
+        """Return the account of a job, and its user in this account where the site limits that one."""
+        name = self._users[user] if user >= 0 else ""
+        is_limited = name in self._conf.users.get(account, {})
+        return {"account": account} | ({"association": association_name(account, name)} if is_limited else {})
 
     def _het_group(self, place: int) -> dict[str, str]:
         """Return the het job of a job, if it is a component."""

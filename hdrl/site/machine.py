@@ -237,7 +237,7 @@ def scaled(conf: SiteConf, share: float) -> SiteConf:
         Of the number of nodes; at least one node of each kind stays.
     """
     lists = {name: one.nodes for name, one in conf.partitions.items()}
-    lists |= {f"\0{place}": one.nodes for place, one in enumerate(conf.downtimes)}
+    lists |= {f"\0{one.nodes}": one.nodes for one in conf.downtimes}
     members = {name: frozenset(node_names(listed)) for name, listed in lists.items() if listed}
     chosen: dict[str, list[str]] = {name: [] for name in members}
     nodes = []
@@ -256,8 +256,5 @@ def scaled(conf: SiteConf, share: float) -> SiteConf:
     partitions = {
         name: replace(one, nodes=",".join(chosen[name])) if one.nodes else one for name, one in conf.partitions.items()
     }
-    downtimes = [
-        replace(one, nodes=",".join(chosen[f"\0{place}"])) if one.nodes else one
-        for place, one in enumerate(conf.downtimes)
-    ]
+    downtimes = [replace(one, nodes=",".join(chosen[f"\0{one.nodes}"])) if one.nodes else one for one in conf.downtimes]
     return replace(conf, nodes=tuple(nodes), partitions=partitions, downtimes=tuple(downtimes))

@@ -123,6 +123,16 @@ class Clock:
             raise ValueError(f"no date: {text!r}")
         return float(values[0])
 
+    def weekday(self, second: float) -> int:
+        """Return the day of the week at a date, 0 for Monday."""
+        return datetime.fromtimestamp(second, self._zone or UTC).weekday()
+
+    def days_later(self, second: float, days: int) -> float:
+        """Return the date on another day at which a clock shows the same time, in seconds."""
+        if days == 0:  # even if a clock shows this time twice on that day
+            return second
+        return (datetime.fromtimestamp(second, self._zone or UTC) + timedelta(days=days)).timestamp()
+
     def _one_by_one(self, texts: Sequence[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
         seconds = np.full(len(texts), np.nan)
         is_bad = np.zeros(len(texts), dtype=bool)

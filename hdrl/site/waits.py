@@ -341,7 +341,7 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
 def _requests_of(jobs: Rows, rows: Rows, dump: Dump, conf: SiteConf) -> tuple[Requests, list[str]]:
     """Return the requests of jobs beyond cores and time, and what is to be said of them."""
     joined = JoinedJobs(jobs, np.ones(len(jobs), dtype=np.int64), len(jobs))
-    found = requests_of_log(dump, joined, conf, rows["job_number"], 0.0, (), by_dependencies=False)
+    found = requests_of_log(dump, joined, conf, rows["job_number"], 0.0, (), (), by_dependencies=False)
     requests = {float(cells["job"]): {name: cells[name] for name in REQUESTS if name in cells} for cells in found.rows}
     notes = [f"{count:,} {reason}" for reason, count in found.left_out.items()]
     texts = dump.names["partition"].texts()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError
 from hdrl.settings.batch.site_rules.model import UNLIMITED, PreemptBy, PreemptMode, SiteJobs, SiteRules
@@ -150,13 +151,7 @@ def _refused(rules: SiteRules, site_requests: SiteJobs) -> list[str]:
             for name in names
             if not _NAME.fullmatch(name) or name == "root"
         ]
-    of_users = (rules.qos["user_cores"], rules.qos["user_jobs"], rules.accounts["user_jobs"])
-    if any(np.any(limits != UNLIMITED) for limits in of_users):
-        found.append("limits of each user, since one user submits all jobs")
-    if np.any(rules.accounts["job_cores"] != UNLIMITED):
-        found.append("limits of each job of an account")
-    if np.any(rules.qos["user_submitted"] != UNLIMITED) or np.any(np.isfinite(rules.qos["max_time_s"])):
-        found.append("limits of QOS on submissions and times")
+    found += _refused_limits(rules)
     if (rules.weights.fairshare or len(rules.accounts)) and np.any(jobs["account"] < 0):
         found.append("jobs without an account of the site, where it has fair share or accounts")
     if len(rules.qos) and np.any(jobs["qos"] < 0):
@@ -166,6 +161,26 @@ def _refused(rules: SiteRules, site_requests: SiteJobs) -> list[str]:
     if rules.preemption.restart_s or rules.preemption.is_within:
         found.append("jobs that run longer after a restart, or PreemptMode=WITHIN")
     return found
+
+
+def _refused_limits(rules: SiteRules) -> Iterator[str]:
+    tables = (rules.qos, rules.accounts)
+    if len(rules.associations) or _has_limits(tables, "user_cores", "user_gpus", "user_jobs"):
+        yield "limits of each user, since one user submits all jobs"
+    if _has_limits(tables, "job_cores", "job_gpus"):
+        yield "limits of each job of a QOS or an account"
+    if _has_limits(tables, "user_submitted", "group_submitted", "max_time_s"):
+        yield "limits of QOS or accounts on submissions and times"
+    if _has_limits(tables, "group_gpus"):
+        yield "limits of GPUs"
+    if np.any(rules.partitions["qos"] != UNLIMITED):
+        yield "QOS of partitions"
+
+
+def _has_limits(tables: tuple[NDArray[np.void], ...], *names: str) -> bool:
+    """Return whether a QOS or an account has one of some limits."""
+    values = [one[name] for one in tables for name in names if name in (one.dtype.names or ())]
+    return any(bool(np.any((one >= 0) & np.isfinite(one))) for one in values)
 
 
 def _refused_preemption(rules: SiteRules) -> Iterator[str]:

@@ -27,7 +27,7 @@ from hdrl.options.reading import checked
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.site_rules.columns import SiteColumns
-from hdrl.settings.batch.site_rules.conf import Downtime, SiteConf, read_accounts, read_conf, read_qos
+from hdrl.settings.batch.site_rules.conf import Downtime, SiteConf, read_associations, read_conf, read_qos
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.build import MAX_VALUE
@@ -244,7 +244,7 @@ def _conf(folder: Path) -> SiteConf:
     return replace(
         conf,
         qos=read_qos(qos) if qos.is_file() else {},
-        accounts=read_accounts(accounts) if accounts.is_file() else {},
+        accounts=read_associations(accounts).accounts if accounts.is_file() else {},
     )
 
 

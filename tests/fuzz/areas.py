@@ -202,6 +202,10 @@ AREAS: dict[str, tuple[Case, int]] = {
         ),
         20,
     ),
+    "maintenance of a site": (
+        _part("res.txt", f"site import BAD/sacct.txt --conf BAD/slurm.conf --downtimes BAD/res.txt {_OUT}"),
+        20,
+    ),
     "site of other accounting": (
         _part("pbs.txt lsf.txt jobcomp.txt kubernetes.json jobs.swf", f"site import BAD/NAME {_OUT}"),
         60,

@@ -149,6 +149,7 @@ RULED_SITE = {
     },
     "qos": {"high": {"Priority": "9", "Preempt": "low", "MaxWall": "01:00:00"}, "low": {"GraceTime": "00:00:05"}},
     "accounts": {"root": {}, "phys": {"ParentName": "root", "Share": "3", "GrpTRES": "cpu=6"}},
+    "users": {"phys": {"ann": {"MaxJobs": "2", "Share": "4", "GrpTRES": "gres/gpu=1"}}},
     "downtimes": [{"start": "1970-01-01T00:01:00Z", "end": "1970-01-01T00:02:00Z", "nodes": "n1", "kind": "failure"}],
     "restart_s": 10,
 }
@@ -163,7 +164,20 @@ Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|MaxWall|GrpTRES|Gr
 normal|0|00:00:00||00:05:00|cluster|1-00:00:00|cpu=64|5|cpu=8|2|4
 high|10|00:01:00|normal||requeue||||||
 """
-ACCOUNTS = "Account|ParentName|User|Share|GrpJobs|GrpTRES|MaxJobs|MaxTRES\nroot|||1||||\nbio|root||3|4|cpu=9||cpu=4\n"
+ACCOUNTS = """\
+Account|ParentName|User|Partition|Share|GrpJobs|GrpTRES|MaxJobs|MaxTRES|MaxWall
+root||||1|||||
+bio|root|||3|4|cpu=9,gres/gpu=2||cpu=4|
+bio||ann||2||cpu=4|2||01:00:00
+bio||ann|main|1|||1||
+"""
+RESERVATIONS = """\
+ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Duration=01:00:00
+   Nodes=n1 NodeCnt=1 CoreCnt=4 Features=(null) PartitionName=main Flags=MAINT,WEEKDAY,SPEC_NODES
+
+ReservationName=class StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00
+   Nodes=n1 Flags=DAILY
+"""
 SLURM_CONF = """\
 ClusterName=tiny
 SelectTypeParameters=CR_Core_Memory
@@ -413,7 +427,7 @@ def write_good_files(folder: Path) -> None:
         **{"openb.csv": OPENB_CSV, "pai.csv": PAI_CSV, "google_2011.csv": GOOGLE_2011_CSV},
         **{"sacct.txt": SACCT, "slurm.conf": SLURM_CONF, "pbs.txt": PBS, "lsf.txt": LSF, "jobcomp.txt": JOBCOMP},
         **{"table.csv": TABLE, "ruled.swf": RULED_SWF, "ruled.site.csv": RULED_COLUMNS},
-        **{"qos.txt": QOS, "accounts.txt": ACCOUNTS},
+        **{"qos.txt": QOS, "accounts.txt": ACCOUNTS, "res.txt": RESERVATIONS},
         **{"google_2019.csv": GOOGLE_2019_CSV, "ops.csv": IRMASIM_CSV, "lanes.graph": GRAPH, "periods.txt": PERIODS},
     }
     values: dict[str, Any] = {

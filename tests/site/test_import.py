@@ -196,19 +196,23 @@ def test_what_no_simulation_follows_is_named(tmp_path: Path):
     )
     dump, conf = write(tmp_path, THREE, text)
     head = "Name|Flags|UsageFactor|GrpTRES|GrpTRESMins|GrpJobs|MaxTRESPU|MaxTRES\n"
-    qos = _written(tmp_path / "qos.txt", head + "a|DenyOnLimit|1.000000|cpu=8,gres/gpu=4|9|7||\nb|||||||cpu=4\n")
+    qos = _written(
+        tmp_path / "qos.txt",
+        head + "a|DenyOnLimit|1.000000|cpu=8,gres/gpu=4,mem=4G,gres/gpu:a100=2|9|7||\nb|||||||cpu=4,node=2\n",
+    )
     choices = ImportChoices(confs=(conf,), qos=qos, n_replayed=0)
     notes = [note for note in import_site([dump], tmp_path / "site", choices).notes if "no simulation follows" in note]
     assert [note.removeprefix("no simulation follows ") for note in notes] == [
         "SchedulerType=sched/builtin",
         "PriorityWeightTRES=CPU=10",
         "PriorityFlags=MAX_TRES",
-        "GrpTRES=gres/gpu of QOS a",
+        "QOS=part of partition main, gpu, which --qos does not describe",
+        "GrpTRES=mem of QOS a",
+        "GrpTRES=gres/gpu:a100 of QOS a",
         "GrpTRESMins of QOS a",
-        "MaxTRES of QOS b",
+        "MaxTRES=node of QOS b",
         "CoreSpecCount=1 of nodes g1",
         "State=DRAIN of nodes g1",
-        "QOS=part of partition main, gpu",
         "OverSubscribe=FORCE:4 of partition main",
     ]
     assert "partition 'closed' has no nodes and is left out" in read_conf(conf).notes

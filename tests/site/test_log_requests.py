@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from hdrl.base.errors import ReadError
+from hdrl.base.errors import PlatformError, ReadError
 from hdrl.batch import read_platform, read_swf, read_workload, simulate
-from hdrl.settings.batch.site_rules.conf import SiteConf, read_accounts, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_associations, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind
+from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
-from hdrl.site.downtimes import with_downtimes
+from hdrl.site.downtimes import AFTER_S, MOST, read_downtimes
 from hdrl.site.machine import n_cores, scaled
 from hdrl.site.submitline import OPTIONS, options_of, parse_requests, read_submit_line, requests_text
 from hdrl.site.values import Clock
@@ -277,24 +281,147 @@ def test_only_the_jobs_that_are_replayed_have_columns(tmp_path: Path):
 
 
 def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
-    conf = SiteConf()
     (tmp_path / "down.csv").write_text("start,end,nodes,kind\n2026-01-01T00:00:00,2026-01-02T00:00:00,a[1-2],drain\n")
     (tmp_path / "res.txt").write_text(
         "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Duration=01:00:00\n"
         "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,WEEKLY,SPEC_NODES\n\n"
         "ReservationName=class StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b2 Flags=DAILY\n"
     )
-    clock = Clock(None)
-    table = with_downtimes(conf, tmp_path / "down.csv", clock)
-    assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in table.downtimes] == [
-        ("a[1-2]", "drain", 86400)
-    ]
-    slurm = with_downtimes(conf, tmp_path / "res.txt", clock)
+    table = read_downtimes(tmp_path / "down.csv", Clock(None)).found
+    assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in table] == [("a[1-2]", "drain", 86400)]
+    read = read_downtimes(tmp_path / "res.txt", Clock(None))
+    slurm = read.joined_to(SiteConf(), DAY_S, 4 * DAY_S - AFTER_S, Clock(None))
     assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in slurm.downtimes] == [
         ("b1", "reservation", 3600)
     ]
     assert "1 reservations are for users" in slurm.notes[0]
-    assert slurm.notes[1] == "res.txt: of reservations that repeat, only the date shown counts: 'm'"
+    assert slurm.notes[1] == (
+        "res.txt: reservation 'm' repeats (WEEKLY): simulations have 1 of them, from 2026-01-01T01:00:00+00:00 to "
+        "2026-01-01T02:00:00+00:00, also before the one that Slurm shows"
+    )
+
+
+DAY_S = 86400.0
+
+
+def repetitions(folder: Path, flag: str, zone: str, shown: str, first: str, last: str) -> list[str]:
+    """Return when a reservation of an hour begins, on the clocks of its zone, and check that it ends 60 minutes on.
+
+    Parameters
+    ----------
+    shown
+        The begin of the reservation that Slurm shows.
+    first, last
+        Dates of the log.
+    """
+    begin = datetime.fromisoformat(shown)
+    (folder / "res.txt").write_text(
+        f"ReservationName=m StartTime={shown} EndTime={(begin + timedelta(minutes=60)).isoformat()}\n"
+        f"   Nodes=b1 Flags=MAINT,{flag},SPEC_NODES\n"
+    )
+    clock = Clock(ZoneInfo(zone))
+    period = clock.second(first), clock.second(last) - AFTER_S
+    found = read_downtimes(folder / "res.txt", clock).joined_to(SiteConf(), *period, clock).downtimes
+    assert {one.span_s[1] - one.span_s[0] for one in found} == {3600}
+    begins = [datetime.fromtimestamp(one.span_s[0], ZoneInfo(zone)) for one in found]
+    return [one.replace(tzinfo=None).isoformat(" ", "minutes") for one in begins]
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown", "first", "last", "expected"),
+    [
+        # 2026-03-27 is a Friday; in Madrid, clocks skip an hour on Sunday, 2026-03-29 at 2:00.
+        (
+            "DAILY",
+            "2026-03-30T06:00:00",
+            "2026-03-27T06:59:00",
+            "2026-03-31T06:00:01",
+            ["2026-03-27 06:00", "2026-03-28 06:00", "2026-03-29 06:00", "2026-03-30 06:00", "2026-03-31 06:00"],
+        ),
+        # One that ends as the log begins does not count, nor one that begins as it ends.
+        (
+            "DAILY",
+            "2026-03-30T06:00:00",
+            "2026-03-29T07:00:00",
+            "2026-03-31T06:00:00",
+            ["2026-03-30 06:00"],
+        ),
+        (
+            "WEEKLY",
+            "2026-03-27T06:00:00",
+            "2026-03-14T00:00:00",
+            "2026-04-11T00:00:00",
+            ["2026-03-20 06:00", "2026-03-27 06:00", "2026-04-03 06:00", "2026-04-10 06:00"],
+        ),
+        (
+            "WEEKDAY",
+            "2026-03-27T23:00:00",
+            "2026-03-25T23:59:00",
+            "2026-03-31T00:00:00",
+            ["2026-03-25 23:00", "2026-03-26 23:00", "2026-03-27 23:00", "2026-03-30 23:00"],
+        ),
+        (
+            "WEEKEND",
+            "2026-04-04T06:00:00",
+            "2026-03-28T00:00:00",
+            "2026-04-05T00:00:00",
+            ["2026-03-28 06:00", "2026-03-29 06:00", "2026-04-04 06:00"],
+        ),
+        # Clocks go from 1:59 to 3:00.
+        (
+            "HOURLY",
+            "2026-03-29T04:30:00",
+            "2026-03-29T00:00:00",
+            "2026-03-29T05:00:00",
+            ["2026-03-28 23:30", "2026-03-29 00:30", "2026-03-29 01:30", "2026-03-29 03:30", "2026-03-29 04:30"],
+        ),
+        # What Slurm shows counts even beyond the log.
+        (
+            "DAILY",
+            "2026-07-01T06:00:00",
+            "2026-01-01T06:59:00",
+            "2026-01-01T09:00:00",
+            ["2026-01-01 06:00", "2026-07-01 06:00"],
+        ),
+    ],
+)
+def test_reservations_repeat_at_the_same_time_of_the_clock(
+    tmp_path: Path, flag: str, shown: str, first: str, last: str, expected: list[str]
+):
+    assert repetitions(tmp_path, flag, "Europe/Madrid", shown, first, last) == expected
+
+
+def test_reservations_that_last_longer_than_their_period_count_once(tmp_path: Path):
+    text = (
+        "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=9026-01-01T02:00:00\n   Nodes=b1 Flags=MAINT,DAILY\n"
+    )
+    (tmp_path / "res.txt").write_text(text)
+    clock = Clock(None)
+    found = read_downtimes(tmp_path / "res.txt", clock).joined_to(SiteConf(), 0.0, 1e12, clock)
+    assert len(found.downtimes) == 1
+    assert found.notes == (
+        "res.txt: reservation 'm' repeats (DAILY), but lasts longer than that: only the date shown counts",
+    )
+
+
+def test_long_words_are_read_in_no_time(tmp_path: Path):
+    line = "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Flags=MAINT "
+    (tmp_path / "res.txt").write_text(line + "x" * 1_000_000)
+    begin_s = time.process_time()
+    assert len(read_downtimes(tmp_path / "res.txt", Clock(None)).found) == 1
+    assert time.process_time() - begin_s < 10
+
+
+def test_reservations_do_not_repeat_for_ever(tmp_path: Path):
+    text = (
+        "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b1 Flags=MAINT,HOURLY\n"
+    )
+    (tmp_path / "res.txt").write_text(text)
+    clock = Clock(None)
+    last_s = clock.second("2026-01-01T03:00:00")
+    found = read_downtimes(tmp_path / "res.txt", clock).joined_to(SiteConf(), 0.0, last_s, clock)
+    assert len(found.downtimes) == MOST
+    assert found.downtimes[-1].span_s[1] == last_s + AFTER_S
 
 
 @pytest.mark.parametrize(
@@ -311,21 +438,119 @@ def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
 def test_downtimes_that_make_no_sense(tmp_path: Path, text: str, message: str):
     (tmp_path / "down.csv").write_text(text)
     with pytest.raises(ReadError, match=message):
-        with_downtimes(SiteConf(), tmp_path / "down.csv", Clock(None))
+        read_downtimes(tmp_path / "down.csv", Clock(None))
 
 
 def test_accounts_of_sacctmgr(tmp_path: Path):
     (tmp_path / "assoc.txt").write_text(
         "Account|ParentName|User|Share|GrpTRES\nroot|||1|\nphysics|root||3|cpu=16\nphysics||ann|1|\n"
     )
-    assert read_accounts(tmp_path / "assoc.txt") == {
+    found = read_associations(tmp_path / "assoc.txt")
+    assert found.accounts == {
         "root": {"Share": "1"},
         "physics": {"ParentName": "root", "Share": "3", "GrpTRES": "cpu=16"},
     }
+    assert found.users == {}
     site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
     rules = read_platform(site / "platform.json").site
     assert rules is not None
     assert rules.account_names == ("root", "physics")
+
+
+ASSOCIATIONS = """Account|Par Name|User|Partition|Share|MaxJobs|GrpTRES|MaxTRESMins
+root||||1|||
+labs|root|||1|9||
+bio|labs|||1|||
+bio||ann||3||cpu=4|7
+bio||ann|main|1|1||
+bio||bob||1|||
+"""
+
+
+def test_limits_of_users_hold_in_simulations_and_those_that_do_not_are_named(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS)
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
+    notes = " ".join(json.loads((site / "import.json").read_text())["notes"])
+    assert "o simulation follows MaxTRESMins of user ann of bio" in notes
+    assert "o simulation follows associations of users with one partition: 1" in notes
+    platform = read_platform(site / "platform.json")
+    rules = platform.site
+    assert rules is not None
+    assert rules.accounts["parent"].tolist() == [-1, 0, 1]
+    assert (rules.association_names, rules.associations["shares"].tolist()) == (("bio/ann",), [3])
+    assert (rules.associations["parent"].tolist(), rules.associations["group_cores"].tolist()) == ([2], [4])
+    load = read_workload(site / "jobs.swf", platform)
+    assert load.site.jobs["association"].tolist() == [0] * load.n_jobs
+    # All jobs are of this user in this account, so that only one of four cores runs at a time.
+    records = simulate(platform, load, "fcfs").records
+    started = np.flatnonzero(records["start_s"] >= 0)
+    starts_s, ends_s = (records[started]["start_s"], (records["start_s"] + records["run_s"])[started])
+    order = np.argsort(starts_s)
+    assert np.all(starts_s[order][1:] >= ends_s[order][:-1])
+
+
+def test_users_of_a_shared_site_have_secret_names(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS)
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt", key=tmp_path / "key")
+    for path in site.iterdir():
+        assert not any(name in path.read_text() for name in ("labs", "bio", "bob", "|ann", '"ann', "/ann", " ann "))
+    platform = read_platform(site / "platform.json")
+    assert platform.site is not None
+    assert platform.site.accounts["parent"].tolist() == [-1, 0, 1]
+    load = read_workload(site / "jobs.swf", platform)
+    assert load.site.jobs["association"].tolist() == [0] * load.n_jobs
+
+
+def test_jobs_of_users_that_the_site_does_not_limit_any_more_are_counted(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS)
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
+    rules = json.loads((site / "site.json").read_text())
+    del rules["users"]
+    (site / "site.json").write_text(json.dumps(rules))
+    load = read_workload(site / "jobs.swf", read_platform(site / "platform.json"))
+    reason = "jobs of a user whom the site does not limit, with limits of the account"
+    assert load.origin["site"] == {reason: load.n_jobs}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Account|User|MaxJobs\nbio|ann|1\n", r"txt:2: has a user of account 'bio', but not this account"),
+        ("Account|User|MaxJobs\nbio||\nbio|ann|1\nbio|ann|2\n", r"txt:4: has user 'ann' of account 'bio' again"),
+    ],
+)
+def test_associations_that_make_no_sense(tmp_path: Path, text: str, message: str):
+    (tmp_path / "assoc.txt").write_text(text)
+    with pytest.raises(ReadError, match=message):
+        read_associations(tmp_path / "assoc.txt")
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ({"MaxJobs": "many"}, "user ann of account bio has MaxJobs 'many', expected a whole number"),
+        ({"MaxJobs": "99999999999"}, "has MaxJobs '99999999999', expected a whole number up to 2,147,483,647"),
+        ({"MaxWall": "long"}, "user ann of account bio has MaxWall 'long', expected days"),
+        ({"GrpTRES": "gres/gpu=x"}, "has GrpTRES 'gres/gpu=x', expected for instance gres/gpu=64"),
+    ],
+)
+def test_limits_of_users_that_make_no_sense(tmp_path: Path, limit: dict[str, str], message: str):
+    conf = read_conf(imported(tmp_path) / "site.json")
+    with pytest.raises(PlatformError, match=message):
+        rules_of(replace(conf, accounts={"bio": {}}, users={"bio": {"ann": limit}}))
+
+
+def test_a_partition_has_the_qos_that_slurm_conf_names(tmp_path: Path):
+    (tmp_path / "qos.txt").write_text("Name|GrpTRES\nfew|cpu=4\n")
+    (tmp_path / "slurm.conf").write_text(CONF.replace("PartitionName=big", "PartitionName=big QOS=few"))
+    (tmp_path / "sacct.txt").write_text(HEADER + ROWS)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), qos=tmp_path / "qos.txt")
+    found = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
+    assert not any("QOS" in note for note in found.notes)
+    rules = read_platform(tmp_path / "site" / "platform.json").site
+    assert rules is not None
+    assert rules.partitions["qos"].tolist() == [-1, 0]
 
 
 def test_a_machine_grows_and_shrinks_with_its_partitions(tmp_path: Path):

@@ -95,7 +95,9 @@ def test_only_what_needs_a_database_gets_one() -> None:
         ({"Optics": {}}, {}, {}, (0, 1, -1), "account 'Optics', expected small letters, digits and _"),
         ({"root": {}}, {}, {}, (0, 1, -1), "account 'root'"),
         ({"optics": {"MaxJobs": "4"}}, {}, {}, (0, 1, -1), "limits of each user"),
-        ({}, {"low": {"MaxWall": "60"}}, {}, (-1, 1, 0), "limits of QOS on submissions and times"),
+        ({"optics": {"GrpTRES": "gres/gpu=4"}}, {}, {}, (0, 1, -1), "limits of GPUs"),
+        ({}, {"low": {"MaxTRES": "cpu=4"}}, {}, (-1, 1, 0), "limits of each job of a QOS or an account"),
+        ({}, {"low": {"MaxWall": "60"}}, {}, (-1, 1, 0), "limits of QOS or accounts on submissions and times"),
         (
             {},
             QOS | {"normal": {"GraceTime": "60"}},

@@ -34,7 +34,7 @@ def rules(**changes: object) -> SiteRules:
     nodes = np.zeros(3, NODE_DTYPE)
     nodes["cores"] = 4
     partitions = np.zeros(2, PARTITION_DTYPE)
-    partitions["max_nodes"] = UNLIMITED
+    partitions["max_nodes"] = partitions["qos"] = UNLIMITED
     partitions["tier"], partitions["job_factor"], partitions["max_time_s"] = (1, 5), (10, 1), (np.inf, 3600.0)
     found = SiteRules(
         nodes=nodes,

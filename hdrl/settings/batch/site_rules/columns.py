@@ -31,14 +31,18 @@ HEADER_KEY = "SiteColumns"
 
 WHOLE_NUMBERS = ("nodes", "gpus", "nice", "array", "array_limit", "het_group", "site_factor")
 DATES = ("begin_s", "held_until_s", "cancelled_s")
-COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBERS, *DATES, "dependencies", "think_s")
+COLUMNS = (
+    *("job", "partitions", "exclusive", "features", "account", "association", *WHOLE_NUMBERS, *DATES),
+    *("dependencies", "think_s"),
+)
 """All columns.
 
 ``job`` its number in the log; ``partitions`` and ``features`` names, separated by commas; ``exclusive`` 1 for whole
-nodes; ``dependencies`` as sbatch takes them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7``
-with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with
-the same ``het_group``, any number, are the components of one het job; dependencies on it name its first component.
-``think_s`` is field 18 of a log: the job is submitted so long after the end of the one job that ``dependencies`` names.
+nodes; ``association`` ACCOUNT/USER where the site limits this user in this account; ``dependencies`` as sbatch takes
+them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7`` with the last job that it waits for;
+dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with the same ``het_group``, any number,
+are the components of one het job; dependencies on it name its first component. ``think_s`` is field 18 of a log: the
+job is submitted so long after the end of the one job that ``dependencies`` names.
 """
 
 KINDS: Mapping[str, DependencyKind] = {
@@ -52,6 +56,11 @@ KINDS: Mapping[str, DependencyKind] = {
 """Kinds of dependencies as sbatch names them; ``aftercorr`` is made between tasks of the same index."""
 
 NOT_BEFORE = "jobs whose preceding job is not before them in the log, which are submitted at the date that it says"
+
+_LACKING = {
+    "account": "jobs of an account that the site lacks, which have none",
+    "association": "jobs of a user whom the site does not limit, with limits of the account",
+}
 
 MOST = 2**31 - 1
 MOST_COMPONENTS = 128
@@ -202,7 +211,9 @@ def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, 
     jobs["user"] = np.clip(fields.users, -1, MOST)
     dependencies: list[tuple[int, int, int, float]] = []
     if fields.columns is not None:
-        dependencies = _Filling(fields, rules, jobs).fill(fields.columns)
+        filling = _Filling(fields, rules, jobs)
+        dependencies = filling.fill(fields.columns)
+        lacking.update(filling.lacking)
         _check_het_jobs(fields.columns.path, jobs, fields.numbers)
     following = [one for one in dependencies if one[2] == DependencyKind.THINK]
     following += _of_fields(fields, {job for job, *_ in dependencies})
@@ -254,6 +265,8 @@ class _Filling:
     """Puts the cells of columns into the table of jobs."""
 
     def __init__(self, fields: LogFields, rules: SiteRules, jobs: NDArray[np.void]) -> None:
+        self.lacking: Counter[str] = Counter()
+        """Number of cells that name what the site lacks, by reason."""
         self._jobs = jobs
         self._rules = rules
         numbers = fields.numbers.tolist()
@@ -261,10 +274,12 @@ class _Filling:
         self._repeated: set[float] = set()
         if len(self._positions) < len(numbers):
             self._repeated.update(number for number, count in Counter(numbers).items() if count > 1)
+        associations = {name: place for place, name in enumerate(rules.association_names)}
         self._parsers: dict[str, Callable[[str], float | int]] = {
             "partitions": lambda text: _bits(text, rules.partition_names, "partition"),
             "features": lambda text: _bits(text, rules.feature_names, "feature"),
             "account": lambda text: rules.account_names.index(text) if text in rules.account_names else -1,
+            "association": lambda text: associations.get(text, -1),
             "exclusive": lambda text: int(_whole(text) != 0),
             **dict.fromkeys(WHOLE_NUMBERS, _whole),
             **dict.fromkeys(DATES, _date),
@@ -293,6 +308,10 @@ class _Filling:
                     dependencies += [(place, *one) for one in found]
             except ValueError as error:
                 raise ReadError(columns.path, str(error), line=line) from None
+        for name, reason in _LACKING.items():
+            unknown = {text for (column, text), value in parsed.items() if column == name and value < 0}
+            if unknown:
+                self.lacking[reason] = sum(cells.get(name) in unknown for _, cells in columns.rows)
         return dependencies
 
     def _place(self, text: str) -> int:

@@ -18,7 +18,7 @@ from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.reading import checked
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
-from hdrl.settings.batch.site_rules.ignored import ignored_of_line
+from hdrl.settings.batch.site_rules.ignored import ignored_of_line, sets_something
 from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
 SCHEDULER_KEYS = (
@@ -79,6 +79,7 @@ class Partition:
     is_exclusive: bool = False  # True if jobs get whole nodes (``OverSubscribe=EXCLUSIVE``)
     preempt_mode: str = ""  # ``PreemptMode``; empty: the site's
     grace_s: float = 0.0  # ``GraceTime``: how long a job may run on when another takes its nodes
+    qos: str = ""  # ``QOS``: its limits hold for all jobs of the partition; empty: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ class SiteConf:
     scheduler: Mapping[str, str] = field(default_factory=dict)
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     accounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    users: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    """Settings of users in accounts, by account and user."""
     downtimes: tuple[Downtime, ...] = ()
     notes: tuple[str, ...] = ()
     restart_s: float = 0.0
@@ -155,19 +158,74 @@ def read_qos(path: Path) -> dict[str, dict[str, str]]:
     return _by_name(path, "Name", _sacctmgr_rows(path, "Name", "qos"), "expected each once")
 
 
-def read_accounts(path: Path) -> dict[str, dict[str, str]]:
-    """Read the output of ``sacctmgr show assoc -P``: the settings of each account, whatever its users have.
+@dataclass(frozen=True, slots=True)
+class Associations:
+    """Contents of ``sacctmgr show assoc -P``: settings of accounts, and of users in accounts."""
+
+    accounts: Mapping[str, Mapping[str, str]]
+    users: Mapping[str, Mapping[str, Mapping[str, str]]]
+    n_of_partitions: int  # rows of a user in an account in one partition, which are left out
+
+    def joined_to(self, conf: SiteConf) -> SiteConf:
+        """Return a site with these accounts and users instead of its own."""
+        note = f"no simulation follows associations of users with one partition: {self.n_of_partitions:,}"
+        notes = (*conf.notes, note) if self.n_of_partitions else conf.notes
+        return replace(conf, accounts=self.accounts, users=self.users, notes=notes)
+
+
+def read_associations(path: Path) -> Associations:
+    """Read the output of ``sacctmgr show assoc -P``.
+
+    Users without any setting of their own are left out.
 
     Raises
     ------
     ReadError
         If it is no such table.
     """
-    what = "assoc format=Account,ParentName,User,Share,GrpJobs,GrpTRES,MaxJobs,MaxTRES"
-    rows = [(number, row) for number, row in _sacctmgr_rows(path, "Account", what) if "User" not in row]
-    return _by_name(
-        path, "Account", rows, "expected one cluster ('sacctmgr show assoc where cluster=...') and a column User"
-    )
+    columns = "Account,ParentName,User,Partition,Share,GrpJobs,GrpTRES,GrpSubmit,MaxJobs,MaxTRES,MaxSubmit,MaxWall"
+    what = f"assoc format={columns}"
+    rows = _sacctmgr_rows(path, "Account", what)
+    for _, row in rows:
+        if _PARENT in row:
+            row["ParentName"] = row.pop(_PARENT)
+    expected = "expected one cluster ('sacctmgr show assoc where cluster=...') and columns User and Partition"
+    accounts = _by_name(path, "Account", [one for one in rows if "User" not in one[1]], expected)
+    users: dict[str, dict[str, dict[str, str]]] = {}
+    n_of_partitions = 0
+    for number, row in rows:
+        if "User" not in row:
+            continue
+        account, user = row.pop("Account"), row.pop("User")
+        if row.pop("Partition", ""):
+            n_of_partitions += 1
+            continue
+        if account not in accounts:
+            raise ReadError(
+                path,
+                f"has a user of account {quoted(account)}, but not this account, expected all rows that "
+                "'sacctmgr show assoc' prints",
+                line=number,
+            )
+        if user in users.setdefault(account, {}):
+            raise ReadError(
+                path, f"has user {quoted(user)} of account {quoted(account)} again, {expected}", line=number
+            )
+        users[account][user] = row
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for account, of_it in users.items():
+        own = {user: row for user, row in of_it.items() if sets_something(row)}
+        found |= {account: own} if own else {}
+    return Associations(accounts, found, n_of_partitions)
+
+
+_PARENT = "Par Name"
+"""The title that sacctmgr prints over ParentName."""
+
+
+def association_name(account: str, user: str) -> str:
+    """Return what the columns of jobs call a user in an account."""
+    return f"{account}/{user}"
 
 
 def _by_name(
@@ -409,6 +467,7 @@ def _partition(line: _Line, sets: Mapping[str, str]) -> Partition:
         min_nodes=line.integer("minnodes", 0, MAX_NODES),
         is_exclusive=line.values.get("oversubscribe", line.values.get("shared", "NO")).upper() == "EXCLUSIVE",
         preempt_mode=line.values.get("preemptmode", ""),
+        qos="" if line.values.get("qos", "").upper() == "N/A" else line.values.get("qos", ""),
         grace_s=float(line.integer("gracetime", 0, 10**9)),
     )
 
@@ -442,6 +501,7 @@ class _PartitionInFile(Block):
     is_exclusive: bool = False
     preempt_mode: Text = ""
     grace_s: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+    qos: Text = ""
 
 
 class _DowntimeInFile(Block):
@@ -462,6 +522,7 @@ class _SiteInFile(Block):
     scheduler: dict[str, Text] = Field(default_factory=dict)
     qos: dict[str, dict[str, Text]] = Field(default_factory=dict)
     accounts: dict[str, dict[str, Text]] = Field(default_factory=dict)
+    users: dict[str, dict[str, dict[str, Text]]] = Field(default_factory=dict)
     downtimes: list[_DowntimeInFile] = Field(default_factory=list)
     restart_s: Annotated[float, Field(ge=0, le=1e12)] = 0.0
 
@@ -484,11 +545,7 @@ def _read_descriptor(path: Path) -> SiteConf:
         again = _add_names(known, kind)
         if again is not None:
             raise ReadError(path, f"nodes[{place}].names describes node {quoted(again)} twice")
-    for name, partition in found.partitions.items():
-        try:
-            node_names(partition.nodes)
-        except ValueError as error:
-            raise ReadError(path, f"partitions.{name}.nodes {error}") from None
+    _check_names(path, found)
     partitions = {name: Partition(**one.model_dump()) for name, one in found.partitions.items()}
     return SiteConf(
         found.name,
@@ -497,9 +554,22 @@ def _read_descriptor(path: Path) -> SiteConf:
         found.scheduler,
         found.qos,
         found.accounts,
+        found.users,
         tuple(_downtimes(path, found)),
         restart_s=found.restart_s,
     )
+
+
+def _check_names(path: Path, found: _SiteInFile) -> None:
+    for name, partition in found.partitions.items():
+        try:
+            node_names(partition.nodes)
+        except ValueError as error:
+            raise ReadError(path, f"partitions.{name}.nodes {error}") from None
+    for account in found.users:
+        if account not in found.accounts:
+            near = suggest(account, found.accounts)
+            raise ReadError(path, f"users.{account}: the site has no such account; {near}")
 
 
 def _downtimes(path: Path, found: _SiteInFile) -> Iterator[Downtime]:
@@ -520,13 +590,18 @@ def descriptor(conf: SiteConf) -> dict[str, Any]:
     nodes = [asdict(one) for one in conf.nodes]
     for one in nodes:
         del one["count"]
+    partitions = {name: asdict(one) for name, one in conf.partitions.items()}
+    for row in partitions.values():
+        if not row["qos"]:
+            del row["qos"]
     return {
         "name": conf.name,
         "nodes": nodes,
-        "partitions": {name: asdict(one) for name, one in conf.partitions.items()},
+        "partitions": partitions,
         "scheduler": dict(conf.scheduler),
         "qos": {name: dict(values) for name, values in conf.qos.items()},
         "accounts": {name: dict(values) for name, values in conf.accounts.items()},
+        **({"users": {name: dict(of_it) for name, of_it in conf.users.items()}} if conf.users else {}),
         "downtimes": [asdict(one) for one in conf.downtimes],
         **({"restart_s": conf.restart_s} if conf.restart_s else {}),
     }
@@ -555,6 +630,7 @@ def joined(confs: Iterable[SiteConf]) -> SiteConf:
             scheduler={**result.scheduler, **one.scheduler},
             qos={**result.qos, **one.qos},
             accounts={**result.accounts, **one.accounts},
+            users={**result.users, **one.users},
             downtimes=(*result.downtimes, *one.downtimes),
             notes=(*result.notes, *one.notes),
             restart_s=one.restart_s or result.restart_s,

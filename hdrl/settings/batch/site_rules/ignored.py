@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hdrl.settings.batch.site_rules.values import CPU, GPU, OVER_PARTITION
+
 _NO, _NO_LIMIT, _UP = ("NO",), ("UNLIMITED", "INFINITE", "0"), ("UP", "UNKNOWN", "IDLE", "CLOUD", "FUTURE")
 
 _OF_LINES: Mapping[str, Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -14,7 +16,6 @@ _OF_LINES: Mapping[str, Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "state": ("State", _UP),
     },
     "partitionname": {
-        "qos": ("QOS", ("N/A",)),
         "maxcpuspernode": ("MaxCPUsPerNode", _NO_LIMIT),
         "maxcpuspersocket": ("MaxCPUsPerSocket", _NO_LIMIT),
         "oversubscribe": ("OverSubscribe", ("NO", "EXCLUSIVE")),
@@ -37,23 +38,38 @@ _OF_SITE: Mapping[str, tuple[str, ...]] = {
 }
 """Keys of ``slurm.conf``, and values that have no effect or are followed."""
 
+_OF_FLAGS = ("", "DenyOnLimit", OVER_PARTITION)
+"""Flags of a QOS that are followed."""
+
 _FLAGS = ("", "FAIR_TREE", "NO_FAIR_TREE", "SMALL_RELATIVE_TO_TIME")
 """Values of PriorityFlags that are followed."""
 
-_CPUS = ("GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPerUser")
-"""Limits of trackable resources, of which those of CPUs are followed."""
+_RESOURCES = ("GrpTRES", "MaxTRES", "MaxTRESPerJob", "MaxTRESPU", "MaxTRESPerUser")
+"""Limits of trackable resources, of which those of CPUs and GPUs are followed."""
 
 _OF_QOS = (
     *("Name", "ID", "Description", "Priority", "Preempt", "PreemptMode", "PreemptExemptTime", "GraceTime", "MaxWall"),
-    *("GrpTRES", "GrpJobs", "MaxTRESPU", "MaxTRESPerUser", "MaxJobsPU", "MaxJobsPerUser", "MaxSubmitPU"),
-    *("MaxSubmitJobsPU", "MaxSubmitJobsPerUser"),
+    *("GrpTRES", "GrpJobs", "GrpSubmit", "GrpSubmitJobs", "MaxTRES", "MaxTRESPerJob", "MaxTRESPU", "MaxTRESPerUser"),
+    *("MaxJobsPU", "MaxJobsPerUser", "MaxSubmitPU", "MaxSubmitJobsPU", "MaxSubmitJobsPerUser"),
+)
+_OF_NO_EFFECT = (
+    *("Cluster", "Account", "ParentName", "Par Name", "User", "Partition", "ID", "LFT", "RGT", "Lineage", "Comment"),
+    *("Flags", "QOS", "QOSLevel", "QOS_RAW", "Def QOS", "DefaultQOS"),
 )
 _OF_ACCOUNTS = (
-    *("Cluster", "Account", "ParentName", "Par Name", "User", "Partition", "ID", "LFT", "RGT", "Lineage", "Comment"),
-    *("Flags", "QOS", "QOSLevel", "Def QOS", "DefaultQOS", "Share", "Fairshare", "GrpTRES", "GrpJobs", "MaxTRES"),
-    "MaxJobs",
+    *_OF_NO_EFFECT,
+    *("Share", "Fairshare", "GrpTRES", "GrpJobs", "GrpSubmit", "GrpSubmitJobs", "MaxTRES", "MaxTRESPerJob", "MaxJobs"),
+    *("MaxSubmit", "MaxSubmitJobs", "MaxWall"),
 )
 """Columns of sacctmgr that are followed, or set no limit."""
+
+_MOST_SHOWN = 5
+"""Names that are listed; a site may have thousands of users."""
+
+
+def sets_something(row: Mapping[str, str]) -> bool:
+    """Tell whether the row of a user in ``sacctmgr show assoc -P`` sets a limit or shares."""
+    return any(column not in _OF_NO_EFFECT and (column, text) != ("Share", "1") for column, text in row.items())
 
 
 def ignored_of_line(kind: str, values: Mapping[str, str]) -> Iterator[str]:
@@ -68,8 +84,10 @@ def ignored_settings(
     scheduler: Mapping[str, str],
     qos: Mapping[str, Mapping[str, str]],
     accounts: Mapping[str, Mapping[str, str]],
+    users: Mapping[str, Mapping[str, Mapping[str, str]]],
+    partition_qos: Mapping[str, str],
 ) -> list[str]:
-    """Return the settings of a site, its QOS and its accounts, each with the names of those that have it.
+    """Return the settings of a site, its QOS, accounts and users, each with the names of those that have it.
 
     Parameters
     ----------
@@ -77,6 +95,10 @@ def ignored_settings(
         Keys of ``slurm.conf`` with their texts.
     qos, accounts
         Columns of sacctmgr, by name.
+    users
+        Columns of sacctmgr, by account and user.
+    partition_qos
+        The QOS of each partition that has one.
     """
     found = [
         f"{key}={scheduler[key]}"
@@ -85,21 +107,38 @@ def ignored_settings(
     ]
     flags = [word.strip() for word in scheduler.get("PriorityFlags", "").split(",")]
     found += [f"PriorityFlags={word}" for word in flags if word.upper() not in _FLAGS]
-    for kind, followed, rows in (("QOS", _OF_QOS, qos), ("account", _OF_ACCOUNTS, accounts)):
+    unknown: dict[str, list[str]] = {}
+    for partition, name in partition_qos.items():
+        if name not in qos:
+            unknown.setdefault(name, []).append(partition)
+    found += [
+        f"QOS={name} of partition {_listed(having)}, which --qos does not describe" for name, having in unknown.items()
+    ]
+    of_users = {f"{user} of {account}": row for account, rows in users.items() for user, row in rows.items()}
+    kinds = (("QOS", _OF_QOS, qos), ("account", _OF_ACCOUNTS, accounts), ("user", _OF_ACCOUNTS, of_users))
+    for kind, followed, rows in kinds:
         names: dict[str, list[str]] = {}
         for name, row in rows.items():
             for column in _ignored_columns(row, followed):
                 names.setdefault(column, []).append(name)
-        found += [f"{column} of {kind} {', '.join(having)}" for column, having in names.items()]
+        found += [f"{column} of {kind} {_listed(having)}" for column, having in names.items()]
     return found
+
+
+def _listed(names: list[str]) -> str:
+    """Return names with commas, the first ones and the number of all if there are many."""
+    more = f", ... ({len(names):,})" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(names[:_MOST_SHOWN]) + more
 
 
 def _ignored_columns(row: Mapping[str, str], followed: tuple[str, ...]) -> Iterator[str]:
     for column, text in row.items():
-        if column in _CPUS and column in followed:
+        if column in _RESOURCES and column in followed:
             kinds = (part.partition("=")[0] for part in text.split(","))
-            yield from (f"{column}={kind}" for kind in kinds if kind not in ("", "cpu", "billing"))
+            yield from (f"{column}={kind}" for kind in kinds if kind not in ("", CPU, GPU, "billing"))
         elif column == "Flags":
-            yield from (f"Flags={word}" for word in text.split(",") if word not in ("", "DenyOnLimit"))
+            yield from (f"Flags={word}" for word in text.split(",") if word not in _OF_FLAGS)
+        elif column == "Share" and text == "parent":
+            yield "Share=parent"
         elif column not in followed and text not in ("1.000000", "cluster"):
             yield column

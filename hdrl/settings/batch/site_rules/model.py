@@ -29,10 +29,11 @@ PARTITION_DTYPE = np.dtype(
         *of(np.int32, "min_nodes", "max_nodes"),
         *of(np.int8, "is_exclusive", "preempt_mode"),
         ("grace_s", np.float64),
+        ("qos", np.int32),
     ]
 )
 """A partition: PriorityTier, PriorityJobFactor, MaxTime, DefaultTime, MinNodes, MaxNodes, OverSubscribe=EXCLUSIVE,
-PreemptMode (`PreemptMode`), GraceTime."""
+PreemptMode (`PreemptMode`), GraceTime, the QOS whose limits hold for all its jobs (`UNLIMITED`: none)."""
 
 RESERVATION_DTYPE = np.dtype([("start_s", np.float64), ("end_s", np.float64)])
 """A reservation or maintenance window: its nodes start no job that by its limit would end within it."""
@@ -46,26 +47,26 @@ QOS_DTYPE = np.dtype(
         ("preempts", np.uint64),
         ("preempt_mode", np.int8),
         *of(np.float64, "grace_s", "exempt_s", "max_time_s"),
-        ("group_cores", np.int64),
-        ("group_jobs", np.int32),
-        ("user_cores", np.int64),
-        *of(np.int32, "user_jobs", "user_submitted"),
+        *of(np.int64, "group_cores", "group_gpus", "job_cores", "job_gpus", "user_cores", "user_gpus"),
+        *of(np.int32, "group_jobs", "group_submitted", "user_jobs", "user_submitted"),
+        ("is_over_partition", np.int8),
     ]
 )
 """A QOS: Priority, a bit per QOS that it preempts, PreemptMode, GraceTime, PreemptExemptTime (NaN: that of the site),
-MaxWall, GrpTRES=cpu, GrpJobs, MaxTRESPerUser=cpu, MaxJobsPerUser, MaxSubmitJobsPerUser."""
+MaxWall; GrpTRES=cpu and =gres/gpu, MaxTRES of each job, MaxTRESPerUser; GrpJobs, GrpSubmitJobs, MaxJobsPerUser,
+MaxSubmitJobsPerUser; Flags=OverPartQOS."""
 
 ACCOUNT_DTYPE = np.dtype(
     [
         *of(np.int32, "parent", "shares"),
-        ("group_cores", np.int64),
-        ("group_jobs", np.int32),
-        ("job_cores", np.int64),
-        ("user_jobs", np.int32),
+        ("max_time_s", np.float64),
+        *of(np.int64, "group_cores", "group_gpus", "job_cores", "job_gpus"),
+        *of(np.int32, "group_jobs", "group_submitted", "user_jobs", "user_submitted"),
     ]
 )
-"""An account: its parent (-1: the root), Fairshare, GrpTRES=cpu, GrpJobs, MaxTRES=cpu of each job (-1: that of the
-parent), MaxJobs of each user."""
+"""An account, or a user in an account: its parent (-1: the root), Fairshare, MaxWall (NaN: that of the parent);
+GrpTRES=cpu and =gres/gpu, MaxTRES of each job; GrpJobs, GrpSubmitJobs, MaxJobs and MaxSubmitJobs of each user.
+Limits of each job and of each user are those of the parent where there is none, limits of a group hold as well."""
 
 SITE_JOB_DTYPE = np.dtype(
     [
@@ -75,7 +76,7 @@ SITE_JOB_DTYPE = np.dtype(
         ("features", np.uint64),
         ("gpus", np.int32),
         *of(np.float64, "begin_s", "held_until_s", "cancelled_s"),
-        *of(np.int32, "nice", "qos", "account", "user", "array", "array_limit", "het_group"),
+        *of(np.int32, "nice", "qos", "account", "association", "user", "array", "array_limit", "het_group"),
         ("site_factor", np.int64),
     ]
 )
@@ -84,7 +85,8 @@ SITE_JOB_DTYPE = np.dtype(
 ``partitions`` a bit per partition that it may run in (several: the first that fits, in the site's order; 0: the
 default one); ``nodes`` the least number of nodes (`UNLIMITED`: as many as its cores need); ``features`` all of these;
 ``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s`` (minus infinity:
-none); ``cancelled_s`` date at which its user cancels it (infinity: never); ``array`` index of its array and
+none); ``cancelled_s`` date at which its user cancels it (infinity: never); ``association`` its user in its account,
+where the site limits that one; ``array`` index of its array and
 ``array_limit`` number of its tasks that may run at once; ``het_group`` jobs of one number are the components of a het
 job: they start together, the one with the lowest row is the first. `UNLIMITED` where there is none.
 """
@@ -231,6 +233,9 @@ class SiteRules:
     qos_names: tuple[str, ...] = ()
     accounts: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCOUNT_DTYPE))
     account_names: tuple[str, ...] = ()
+    # users in accounts with limits or shares of their own, array of `ACCOUNT_DTYPE`, and what jobs call them
+    associations: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCOUNT_DTYPE))
+    association_names: tuple[str, ...] = ()
     # parameters of Slurm's scheduling, weights of priorities, and preemption
     scheduler: SchedulerParameters = SchedulerParameters()
     weights: PriorityWeights = PriorityWeights()
@@ -241,10 +246,11 @@ class SiteRules:
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that a simulation depends on, names included."""
-        tables = ("nodes", "partitions", "reservations", "outages", "qos", "accounts")
+        tables = ("nodes", "partitions", "reservations", "outages", "qos", "accounts", "associations")
         arrays = [(f"{name}.{column}", part) for name in tables for column, part in columns(getattr(self, name))]
         arrays += [(name, getattr(self, name)) for name in ("partition_nodes", "reservation_nodes")]
-        names = [getattr(self, f"{kind}_names") for kind in ("node", "partition", "feature", "qos", "account")]
+        kinds = ("node", "partition", "feature", "qos", "account", "association")
+        names = [getattr(self, f"{kind}_names") for kind in kinds]
         rest = [self.default_partition, self.kill_wait_s, self.over_time_limit_s, self.counts_memory]
         return sha256_of(arrays, [*names, *rest, asdict(self.scheduler), asdict(self.weights), asdict(self.preemption)])
 
@@ -257,10 +263,23 @@ class SiteRules:
         return hash((self.node_names, self.partition_names))
 
 
+def unlimited(dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
+    """Return QOS (`QOS_DTYPE`), or accounts (`ACCOUNT_DTYPE`) below the root with a share each, without any limit."""
+    rows = np.zeros(n, dtype=dtype)
+    for name in dtype.names or ():
+        if name.startswith(("group_", "job_", "user_")) or name == "parent":
+            rows[name] = UNLIMITED
+    if dtype == QOS_DTYPE:
+        rows["max_time_s"], rows["exempt_s"] = np.inf, np.nan
+    else:
+        rows["max_time_s"], rows["shares"] = np.nan, 1
+    return rows
+
+
 def undemanding_jobs(n_jobs: int) -> NDArray[np.void]:
     """Return jobs that ask a site for nothing beyond cores and time, array of `SITE_JOB_DTYPE`."""
     jobs = np.zeros(n_jobs, dtype=SITE_JOB_DTYPE)
-    for name in ("nodes", "qos", "account", "user", "array", "array_limit", "het_group"):
+    for name in ("nodes", "qos", "account", "association", "user", "array", "array_limit", "het_group"):
         jobs[name] = UNLIMITED
     jobs["begin_s"] = jobs["held_until_s"] = -np.inf
     jobs["cancelled_s"] = np.inf

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import PlatformError, suggest
 from hdrl.base.textnumbers import float_of, int_of
-from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.settings.batch.site_rules.conf import SiteConf, association_name
 from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.settings.batch.site_rules.model import (
     ACCOUNT_DTYPE,
@@ -28,8 +28,9 @@ from hdrl.settings.batch.site_rules.model import (
     PriorityWeights,
     SchedulerParameters,
     SiteRules,
+    unlimited,
 )
-from hdrl.settings.batch.site_rules.values import duration_s, minutes_s, resource
+from hdrl.settings.batch.site_rules.values import CPU, GPU, OVER_PARTITION, duration_s, minutes_s
 
 MOST_NAMES = 64
 """Partitions, features and QOS that one word of bits holds."""
@@ -53,6 +54,8 @@ _FLAGS = ("bf_continue", "bf_busy_nodes")
 
 _HETJOB_PRIO = "bf_hetjob_prio"
 """The key of SchedulerParameters whose values are words."""
+
+_MOST = 2**31 - 1
 
 
 def rules_of(conf: SiteConf) -> SiteRules:
@@ -85,11 +88,14 @@ def rules_of(conf: SiteConf) -> SiteRules:
         first += one.count
     partitions, partition_nodes = _partitions(conf, place)
     reservations = [one for one in conf.downtimes if one.kind == "reservation"]
+    # Repeated reservations share their lists of nodes.
+    listed = {one.nodes: f"{one.kind} of {one.start}" for one in conf.downtimes[::-1]}
+    masks = {nodes: _node_mask(nodes, place, where) for nodes, where in listed.items()}
     outages = [
         (node, *one.span_s, one.kind == "drain")
         for one in conf.downtimes
         if one.kind != "reservation"
-        for node in np.flatnonzero(_node_mask(one.nodes, place, f"{one.kind} of {one.start}"))
+        for node in np.flatnonzero(masks[one.nodes])
     ]
     qos_names = _limited("QOS", list(conf.qos))
     default = [number for number, one in enumerate(conf.partitions.values()) if one.is_default]
@@ -102,14 +108,18 @@ def rules_of(conf: SiteConf) -> SiteRules:
         default_partition=default[0] if default else 0,
         feature_names=tuple(features),
         reservations=np.array([one.span_s for one in reservations], dtype=RESERVATION_DTYPE),
-        reservation_nodes=np.array(
-            [_node_mask(one.nodes, place, f"reservation of {one.start}") for one in reservations], dtype=np.bool_
-        ).reshape(len(reservations), len(names)),
+        reservation_nodes=np.array([masks[one.nodes] for one in reservations], dtype=np.bool_).reshape(
+            len(reservations), len(names)
+        ),
         outages=np.array(sorted(outages, key=lambda row: (row[1], row[0])), dtype=OUTAGE_DTYPE),
         qos=_qos(conf, qos_names),
         qos_names=tuple(qos_names),
         accounts=_accounts(conf.accounts),
         account_names=tuple(conf.accounts),
+        associations=_associations(conf),
+        association_names=tuple(
+            association_name(account, user) for account, users in conf.users.items() for user in users
+        ),
         scheduler=scheduler_parameters(conf.scheduler),
         weights=priority_weights(conf.scheduler),
         preemption=_preemption(conf),
@@ -144,9 +154,10 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
         whole = np.zeros(1, dtype=PARTITION_DTYPE)
         whole["tier"] = whole["job_factor"] = 1
         whole["max_time_s"] = whole["default_time_s"] = np.inf
-        whole["max_nodes"] = UNLIMITED
+        whole["max_nodes"] = whole["qos"] = UNLIMITED
         return whole, np.ones((1, len(place)), dtype=np.bool_)
     table = np.zeros(len(conf.partitions), dtype=PARTITION_DTYPE)
+    qos = list(conf.qos)
     for row, (name, one) in zip(table, conf.partitions.items(), strict=True):
         row["tier"], row["job_factor"] = one.tier, one.priority
         row["max_time_s"] = np.inf if one.max_time_s is None else one.max_time_s
@@ -155,6 +166,7 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
         row["max_nodes"] = UNLIMITED if one.max_nodes is None else one.max_nodes
         row["is_exclusive"], row["grace_s"] = one.is_exclusive, one.grace_s
         row["preempt_mode"] = _mode(conf, one.preempt_mode, f"partition {name}")
+        row["qos"] = qos.index(one.qos) if one.qos in qos else UNLIMITED
     masks = [_node_mask(one.nodes, place, f"partition {name}") for name, one in conf.partitions.items()]
     return table, np.array(masks, dtype=np.bool_)
 
@@ -301,22 +313,31 @@ def _count(row: Mapping[str, str], where: str, *keys: str) -> int:
         text = row.get(key, "")
         if text:
             try:
-                return int_of(text)
+                number = int_of(text)
             except ValueError:
-                raise PlatformError(f"{where} has {key} {text[:40]!r}, expected a whole number") from None
+                number = _MOST + 1
+            if abs(number) > _MOST:
+                raise PlatformError(f"{where} has {key} {text[:40]!r}, expected a whole number up to {_MOST:,}")
+            return number
     return UNLIMITED
 
 
-def _cores(row: Mapping[str, str], where: str, *keys: str) -> int:
-    """Return the CPUs in the first of several lists of resources that limits them, `UNLIMITED` if none does."""
+def _resource(row: Mapping[str, str], where: str, kind: str, *keys: str) -> int:
+    """Return the amount in the first of several lists of resources that limits a kind, `UNLIMITED` if none does."""
     for key in keys:
+        amounts = dict(part.partition("=")[::2] for part in row.get(key, "").split(","))
         try:
-            found = resource(row.get(key, ""), "cpu")
+            found = float_of(amounts[kind]) if kind in amounts else np.inf
         except ValueError:
-            raise PlatformError(f"{where} has {key} {row[key][:40]!r}, expected for instance cpu=64") from None
-        if np.isfinite(found):
-            return int(found)
+            raise PlatformError(f"{where} has {key} {row[key][:40]!r}, expected for instance {kind}=64") from None
+        if np.isfinite(found) and found >= 0:
+            return int(min(found, _MOST))
     return UNLIMITED
+
+
+def _both(row: Mapping[str, str], where: str, *keys: str) -> tuple[int, int]:
+    """Return the CPUs and the GPUs that lists of resources limit."""
+    return _resource(row, where, CPU, *keys), _resource(row, where, GPU, *keys)
 
 
 def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
@@ -338,33 +359,59 @@ def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
             0.0 if np.isnan(grace_s) else grace_s,
             exempt_s,
             np.inf if np.isnan(max_s) else max_s,
-            _cores(row, where, "GrpTRES"),
+            *_both(row, where, "GrpTRES"),
+            *_both(row, where, "MaxTRES", "MaxTRESPerJob"),
+            *_both(row, where, "MaxTRESPU", "MaxTRESPerUser"),
             _count(row, where, "GrpJobs"),
-            _cores(row, where, "MaxTRESPU", "MaxTRESPerUser"),
+            _count(row, where, "GrpSubmit", "GrpSubmitJobs"),
             _count(row, where, "MaxJobsPU", "MaxJobsPerUser"),
             _count(row, where, "MaxSubmitPU", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU"),
+            OVER_PARTITION in row.get("Flags", "").split(","),
         )
     return table
 
 
 def _accounts(accounts: Mapping[str, Mapping[str, str]]) -> NDArray[np.void]:
     """Return the accounts; the columns are those of ``sacctmgr show assoc -P``."""
-    names = list(accounts)
-    table = np.zeros(len(names), dtype=ACCOUNT_DTYPE)
+    names = {name: place for place, name in enumerate(accounts)}
+    table = unlimited(ACCOUNT_DTYPE, len(names))
     for place, (name, row) in enumerate(accounts.items()):
-        where = f"account {name}"
-        parent = row.get("ParentName", row.get("Par Name", ""))
-        share = row.get("Share", "1")
-        try:
-            shares = 1 if share in ("", "parent") else int(float_of(share))
-        except ValueError:
-            raise PlatformError(f"{where} has Share {share[:40]!r}, expected a whole number") from None
-        table[place] = (
-            names.index(parent) if parent in names and parent != name else -1,
-            shares,
-            _cores(row, where, "GrpTRES"),
-            _count(row, where, "GrpJobs"),
-            _cores(row, where, "MaxTRES"),
-            _count(row, where, "MaxJobs"),
-        )
+        parent = row.get("ParentName", "")
+        table[place] = _account(row, f"account {name}", names.get(parent, -1) if parent != name else -1)
     return table
+
+
+def _associations(conf: SiteConf) -> NDArray[np.void]:
+    """Return the users in accounts with settings of their own, as accounts below these."""
+    places = {name: place for place, name in enumerate(conf.accounts)}
+    rows = [
+        _account(row, f"user {user} of account {account}", places[account])
+        for account, users in conf.users.items()
+        for user, row in users.items()
+    ]
+    return np.array(rows, dtype=ACCOUNT_DTYPE)
+
+
+def _account(row: Mapping[str, str], where: str, parent: int) -> tuple[float, ...]:
+    """Return the values of `ACCOUNT_DTYPE` in an association."""
+    share = row.get("Share", "1")
+    try:
+        shares = 1 if share in ("", "parent") else int(float_of(share))
+    except ValueError:
+        raise PlatformError(f"{where} has Share {share[:40]!r}, expected a whole number") from None
+    text = row.get("MaxWall", "")
+    try:
+        max_s = duration_s(text)
+    except ValueError:
+        raise PlatformError(f"{where} has MaxWall {text[:40]!r}, expected days-hours:minutes:seconds") from None
+    return (
+        parent,
+        shares,
+        max_s,
+        *_both(row, where, "GrpTRES"),
+        *_both(row, where, "MaxTRES", "MaxTRESPerJob"),
+        _count(row, where, "GrpJobs"),
+        _count(row, where, "GrpSubmit", "GrpSubmitJobs"),
+        _count(row, where, "MaxJobs"),
+        _count(row, where, "MaxSubmit", "MaxSubmitJobs"),
+    )

@@ -30,13 +30,16 @@ from hdrl.settings.batch.simulation.trace import (
     OverUtilization,
 )
 from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.fit import can_ever_start
 from hdrl.settings.batch.site_rules.kernel import events
 from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
 from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState, grown_site_state
 from hdrl.settings.batch.site_rules.model import (
+    ACCOUNT_DTYPE,
     NODE_DTYPE,
     PARTITION_DTYPE,
+    QOS_DTYPE,
     SITE_RECORD_DTYPE,
     UNLIMITED,
     DependencyKind,
@@ -45,6 +48,7 @@ from hdrl.settings.batch.site_rules.model import (
     SiteRules,
     components_of,
     undemanding_jobs,
+    unlimited,
 )
 from hdrl.settings.batch.site_rules.outside import DATES_PER_CALL, StepwiseSimulation
 from hdrl.settings.batch.site_rules.view import SiteView, SiteWorld
@@ -111,7 +115,8 @@ def plain_rules(platform: Platform) -> SiteRules:
     memory_mib = platform.memory_mib if platform.n_nodes > 1 else platform.memory_mib / n_nodes
     nodes["cores"], nodes["memory_mib"], nodes["weight"] = cores, memory_mib, 1
     partitions = np.zeros(1, PARTITION_DTYPE)
-    partitions["tier"], partitions["job_factor"], partitions["max_nodes"] = 1, 1, UNLIMITED
+    partitions["tier"] = partitions["job_factor"] = 1
+    partitions["max_nodes"] = partitions["qos"] = UNLIMITED
     partitions["max_time_s"], partitions["default_time_s"] = np.inf, np.inf
     return SiteRules(
         nodes=nodes,
@@ -246,12 +251,8 @@ def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRu
     given["free_nodes"] = _as_bits(given["free"][None, :] > 0, n_nodes)[0]
     given["partitions"] = _partitions(rules)
     given["partition_nodes"] = _as_bits(rules.partition_nodes, n_nodes)
-    given["reservation_nodes"] = _as_bits(rules.reservation_nodes.reshape(-1, n_nodes), n_nodes)
     given["open_nodes"] = _as_bits(np.ones((1, n_nodes), np.bool_), n_nodes)[0]
-    for name, dtype in (("reservations", arrays.RESERVATION_DTYPE), ("outages", arrays.OUTAGE_DTYPE)):
-        given[name] = getattr(rules, name).astype(dtype)
-        for column in ("start_s", "end_s"):
-            given[name][column] -= site_requests.origin_s
+    given |= _closures(rules, site_requests.origin_s)
     given["core_owner"] = np.full(inputs.platform.n_cores, -1, np.int32)
     given |= _limits(rules)
     given |= _jobs(inputs, settings[0])
@@ -335,34 +336,42 @@ def _partitions(rules: SiteRules) -> NDArray[np.void]:
         rows[name] = rules.partitions[name]
     largest = rules.partitions["job_factor"].max(initial=0)
     rows["factor"] = rules.partitions["job_factor"] / largest if largest > 0 else 0.0
+    rows["qos"] = rules.partitions["qos"]
     rows["n_cores"] = rows["free_cores"] = rules.partition_nodes @ rules.nodes["cores"].astype(np.int64)
     return rows
+
+
+def _closures(rules: SiteRules, origin_s: float) -> dict[str, NDArray[Any]]:
+    """Return the reservations, by start, and the outages, in the clock of jobs."""
+    by_start = np.argsort(rules.reservations["start_s"], kind="stable")
+    reservations = np.zeros(len(by_start), arrays.RESERVATION_DTYPE)
+    outages = rules.outages.astype(arrays.OUTAGE_DTYPE)
+    for column in ("start_s", "end_s"):
+        reservations[column] = rules.reservations[column][by_start] - origin_s
+        outages[column] -= origin_s
+    reservations["latest_end_s"] = np.maximum.accumulate(reservations["end_s"])
+    n_nodes = len(rules.nodes)
+    nodes = _as_bits(rules.reservation_nodes.reshape(-1, n_nodes)[by_start], n_nodes)
+    return {"reservations": reservations, "reservation_nodes": nodes, "outages": outages}
+
+
+_COUNTED = ("cores", "gpus", "jobs", "submitted")
+"""What limits of groups count."""
 
 
 def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     """Return the limits of QOS and accounts."""
     qos, accounts = np.zeros(len(rules.qos), arrays.LIMIT_DTYPE), np.zeros(len(rules.accounts), arrays.LIMIT_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_jobs"):
-        qos[name], accounts[name] = rules.qos[name], rules.accounts[name]
-    for name in ("priority", "preempts", "preempt_mode", "grace_s", "exempt_s"):
+    for name in _COUNTED:
+        qos[f"most_{name}"], accounts[f"most_{name}"] = rules.qos[f"group_{name}"], rules.accounts[f"group_{name}"]
+    for name in ("priority", "preempts", "preempt_mode", "grace_s", "exempt_s", "is_over_partition"):
         qos[name] = rules.qos[name]
-    for name in ("user_cores", "user_submitted"):
-        qos[name], accounts[name] = rules.qos[name], UNLIMITED
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
     qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
     accounts["shares"] = rules.accounts["shares"]
     order = sorted(range(len(accounts)), key=lambda account: len(_accounts_above(rules, account)))
     return {"qos": qos, "accounts": accounts, "account_order": np.array(order, np.int32)}
-
-
-def _most_cores_of_a_job(rules: SiteRules) -> NDArray[np.float64]:
-    """Return MaxTRES=cpu of the accounts, each its own or that of the next one above it that has some."""
-    most = np.full(len(rules.accounts), np.inf)
-    for account in range(len(most)):
-        limits = [int(rules.accounts["job_cores"][one]) for one in _accounts_above(rules, account)]
-        most[account] = next((limit for limit in reversed(limits) if limit != UNLIMITED), np.inf)
-    return most
 
 
 def _accounts_above(rules: SiteRules, account: int) -> list[int]:
@@ -382,18 +391,124 @@ def _accounts_above(rules: SiteRules, account: int) -> list[int]:
     return above
 
 
+def _number_users_of_qos(
+    rules: SiteRules, site_requests: NDArray[np.void], rows: NDArray[np.void], entries: NDArray[np.void]
+) -> NDArray[np.void]:
+    """Return the users of the QOS of jobs and of their partitions with the limits of each, and number them."""
+    of_partitions = rules.partitions["qos"][entries["partition"]]
+    has_one = of_partitions >= 0
+    qos = np.append(site_requests["qos"], of_partitions[has_one])
+    number, n = _numbered(qos, np.append(site_requests["user"], site_requests["user"][entries["job"][has_one]]))
+    entries["qos_user"] = UNLIMITED
+    rows["qos_user"], entries["qos_user"][has_one] = number[: len(rows)], number[len(rows) :]
+    users = np.zeros(n, arrays.USE_DTYPE)
+    limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
+    for name in _COUNTED:
+        users[f"most_{name}"][number] = limits[f"user_{name}"][qos]
+    return users
+
+
+def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.void]) -> None:
+    """Write the time limits of jobs, and which jobs exceed a limit even if nothing else runs."""
+    rules, site_requests, jobs = inputs.rules, inputs.site_requests.jobs, inputs.workload.jobs
+    is_killed = jobs["walltime_s"] != NO_WALLTIME
+    rows["walltime_s"] = np.where(is_killed, jobs["walltime_s"], np.inf)
+    if not len(rules.qos) and not len(rules.accounts):
+        return
+    limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
+    own, of_partition = site_requests["qos"][entries["job"]], rules.partitions["qos"][entries["partition"]]
+    is_own_first = (of_partition < 0) | (limits["is_over_partition"][own] != 0)
+    first, second = np.where(is_own_first, own, of_partition), np.where(is_own_first, of_partition, own)
+    account, association = site_requests["account"][entries["job"]], site_requests["association"][entries["job"]]
+
+    def most(name: str, of_accounts: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """Return a limit for each entry: that of the first QOS that has one, else that of accounts."""
+        found = np.full(len(entries), np.inf)
+        for one in (of_accounts, limits[name][second], limits[name][first]):
+            found = found if one is None else np.where(_is_limit(one), one, found)
+        return found
+
+    def inherited(name: str) -> NDArray[Any]:
+        return _of_accounts(rules, name, account, association, takes_least=False)
+
+    most_s = most("max_time_s", inherited("max_time_s"))
+    requested_s = np.where(is_killed, jobs["walltime_s"], jobs["requested_time_s"])
+    is_refused = requested_s[entries["job"]] > most_s
+    # MaxWall is the limit of jobs that request no time.
+    rows["walltime_s"] = np.where(requested_s > 0, rows["walltime_s"], most_s[rows["first_entry"]])
+    wanted = {"cores": jobs["cores"][entries["job"]], "gpus": rows["n_gpus"][entries["job"]], "jobs": 1}
+    for kind, amount in wanted.items():
+        of_group = _of_accounts(rules, f"group_{kind}", account, association, takes_least=True)
+        is_refused |= amount > most(f"group_{kind}", of_group)
+        is_refused |= amount > most(f"user_{kind}", inherited("user_jobs") if kind == "jobs" else None)
+        if kind != "jobs":
+            is_refused |= amount > most(f"job_{kind}", inherited(f"job_{kind}"))
+    entries["is_refused"] = is_refused
+    is_open = np.bincount(entries["job"][~is_refused], minlength=len(rows)) > 0
+    # Where limits refuse a job in some of its partitions, the others may lack nodes for it.
+    some = np.intersect1d(entries["job"][is_refused], np.flatnonzero(is_open))
+    if len(some):
+        left = ~is_refused & np.isin(entries["job"], some)
+        requests = site_requests[some]
+        requests["partitions"], requests["het_group"] = 0, UNLIMITED
+        bits = np.uint64(1) << entries["partition"][left].astype(np.uint64)
+        np.bitwise_or.at(requests["partitions"], np.searchsorted(some, entries["job"][left]), bits)
+        is_open[some] = can_ever_start(rules, SiteJobs(jobs=requests), jobs["cores"][some], jobs["memory_mib"][some])
+    rows["is_refused"] = ~is_open
+
+
 def _users_of_accounts(
     rules: SiteRules, site_requests: NDArray[np.void], number: NDArray[np.int32], n: int
 ) -> dict[str, Any]:
     """Return users with their accounts, and the path from the root to each: accounts, then the user behind them all."""
     users = np.zeros(n, arrays.USE_DTYPE)
     users["account"][number] = site_requests["account"]
+    association = np.full(n, UNLIMITED, np.int32)
+    np.maximum.at(association, number, site_requests["association"])
+    own = np.append(rules.associations, unlimited(ACCOUNT_DTYPE, 1))[association]
+    users["shares"] = own["shares"]
+    for name in _COUNTED:
+        users[f"most_{name}"] = own[f"group_{name}"]
+    for name in ("jobs", "submitted"):
+        users[f"own_{name}"] = _of_accounts(rules, f"user_{name}", users["account"], association, takes_least=False)
     above = [_accounts_above(rules, int(account)) for account in users["account"]]
     paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
     for user, path in enumerate(above):
         paths[user, : len(path)] = path
         paths[user, len(path)] = len(rules.accounts) + user
     return {"account_users": users, "paths": paths}
+
+
+def _of_accounts(
+    rules: SiteRules,
+    name: str,
+    account: NDArray[np.int32],
+    association: NDArray[np.int32],
+    *,
+    takes_least: bool,
+) -> NDArray[Any]:
+    """Return a limit of users in accounts: their own, else that of the next account above that has one.
+
+    Parameters
+    ----------
+    takes_least
+        True for limits that all hold, of which this returns the least one.
+    """
+    none = unlimited(ACCOUNT_DTYPE, 1)[name]
+    of_accounts = rules.accounts[name].copy()
+    for one in range(len(of_accounts)):
+        limits = rules.accounts[name][_accounts_above(rules, one)[::-1]]
+        limits = np.append(limits[_is_limit(limits)], none)
+        of_accounts[one] = limits[:-1].min(initial=limits[0]) if takes_least else limits[0]
+    own, above = np.append(rules.associations[name], none)[association], np.append(of_accounts, none)[account]
+    found: NDArray[Any] = np.where(_is_limit(own), own, above)
+    return np.where(_is_limit(above), np.minimum(found, above), found) if takes_least else found
+
+
+def _is_limit(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which values are limits, neither `UNLIMITED`, NaN nor infinity."""
+    found: NDArray[np.bool_] = (values >= 0) & (values < np.inf)
+    return found
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
@@ -420,12 +535,9 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     has_user = rows["user"] >= 0
     rows["user"][has_user] = np.unique(rows["user"][has_user], return_inverse=True)[1]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
-    has_limit = jobs["walltime_s"] != NO_WALLTIME
-    # MaxWall is the limit of jobs that have none.
-    most_s = np.append(rules.qos["max_time_s"], np.inf)[site_requests["qos"]]
-    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s)
-    most_cores = np.append(_most_cores_of_a_job(rules), np.inf)[site_requests["account"]]
-    rows["is_refused"] = (has_limit & (jobs["walltime_s"] > most_s)) | (jobs["cores"] > most_cores)
+    rows["n_gpus"] = rows["gpus"].astype(np.int64) * np.maximum(rows["nodes"], 1)
+    entries = _entries(inputs, rows)
+    _limit_each(inputs, rows, entries)
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
     rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s
@@ -435,10 +547,9 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         rows[name] = -1.0
     rows["first_component"], rows["next_component"] = components_of(site_requests["het_group"])
     features, rows["features"] = _feature_nodes(rules, site_requests["features"])
-    qos_user, n_qos_users = _numbered(site_requests["qos"], site_requests["user"])
+    qos_users = _number_users_of_qos(rules, site_requests, rows, entries)
     account_user, n_account_users = _numbered(site_requests["account"], site_requests["user"])
-    rows["qos_user"], rows["account_user"] = qos_user, account_user
-    entries = _entries(inputs, rows)
+    rows["account_user"] = account_user
     dependencies = inputs.site_requests.dependencies.astype(arrays.DEPENDENCY_DTYPE)
     rows["first_dependency"] = np.searchsorted(dependencies["job"], np.arange(n_jobs))
     rows["n_dependencies"] = np.bincount(dependencies["job"], minlength=n_jobs)[:n_jobs]
@@ -452,7 +563,7 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         "dependencies": dependencies,
         "dependents": dependencies["job"][by_other].astype(np.int32),
         "arrays": _arrays_of_jobs(rows, site_requests),
-        "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
+        "qos_users": qos_users,
         **_users_of_accounts(rules, site_requests, account_user, n_account_users),
     }
 

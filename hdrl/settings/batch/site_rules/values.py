@@ -11,6 +11,12 @@ from hdrl.base.textnumbers import float_of, int_of
 ABSENT = frozenset(("", "None", "Unknown", "N/A", "NONE", "UNKNOWN", "none", "unknown", "null"))
 """Texts of accounting for a missing date or number."""
 
+CPU, GPU = "cpu", "gres/gpu"
+"""Trackable resources whose limits simulations follow; limits of a type (``gres/gpu:a100``) are not among them."""
+
+OVER_PARTITION = "OverPartQOS"
+"""The flag of a QOS whose limits count before those of the partition's QOS."""
+
 _DURATION = re.compile(r"(?:(\d{1,7})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}(?:\.\d+)?))?")
 
 

@@ -71,6 +71,13 @@ class Job:
         return self.state in ("done", "cancelled", "never")
 
 
+Placed = list[tuple[Job, int]]
+"""Jobs, each in a partition."""
+
+TO_START = ("cores", "gpus", "jobs")
+"""What limits on running jobs count."""
+
+
 class Oracle:
     """One simulation.
 
@@ -160,6 +167,9 @@ class Oracle:
             self.jobs[thing].rank = self.n_submitted
             self.n_submitted += 1
             if self.jobs[thing].state == "to come":
+                if self._is_rejected(self.jobs[thing]):
+                    self._never_starts(self.jobs[thing])
+                    return
                 self.jobs[thing].state = "waiting"
                 self._looks_at(self.jobs[thing])
         elif kind == "eligible":
@@ -318,13 +328,13 @@ class Oracle:
             for node in np.flatnonzero(mask).tolist()
         }
 
-    def _nodes_for(self, job: Job, partition: int) -> set[int]:
-        """Return the nodes of a partition that are up and have the features that a job wants."""
+    def _nodes_for(self, job: Job, partition: int, *, is_any: bool = False) -> set[int]:
+        """Return the nodes of a partition that are up (``is_any``: or not) and have the features that a job wants."""
         wanted = int(job.site_requests["features"])
         return {
             node
             for node in np.flatnonzero(self.rules.partition_nodes[partition]).tolist()
-            if not self.gone[node] and int(self.rules.nodes["features"][node]) & wanted == wanted
+            if (is_any or not self.gone[node]) and int(self.rules.nodes["features"][node]) & wanted == wanted
         }
 
     def _choose(
@@ -417,6 +427,110 @@ class Oracle:
         self.note(job.end_s, "end", job.number)
         self._dependents(job)
 
+    # ------------------------------------------------------------ limits
+
+    def _qos_in_turn(self, job: Job, partition: int) -> list[int]:
+        """Return the QOS that limit a job in a partition, the one that decides first."""
+        own, of_partition = int(job.site_requests["qos"]), int(self.rules.partitions[partition]["qos"])
+        found = [of_partition, own]
+        if own >= 0 and self.rules.qos[own]["is_over_partition"]:
+            found.reverse()
+        return [one for one in dict.fromkeys(found) if one >= 0]
+
+    def _line(self, job: Job) -> list[Any]:
+        """Return the associations of a job: its user in its account if that has one, its account, and those above."""
+        found, account = [], int(job.site_requests["account"])
+        if job.site_requests["association"] >= 0:
+            found.append(self.rules.associations[job.site_requests["association"]])
+        while account >= 0:
+            found.append(self.rules.accounts[account])
+            account = int(found[-1]["parent"])
+        return found
+
+    def _accounts_of(self, job: Job) -> set[int]:
+        found, account = set(), int(job.site_requests["account"])
+        while account >= 0:
+            found.add(account)
+            account = int(self.rules.accounts[account]["parent"])
+        return found
+
+    def _is_too_much(self, job: Job, partition: int) -> bool:
+        """Tell whether limits keep a job from ever starting in a partition."""
+        if self._exceeds(job, partition, [], TO_START):
+            return True
+        rows = [*(self.rules.qos[one] for one in self._qos_in_turn(job, partition)), *self._line(job)]
+        wants = {"job_cores": job.cores, "job_gpus": self._gpus(job), "max_time_s": job.limit_s}
+        return any(
+            wanted > next((float(row[name]) for row in rows if row[name] >= 0 and row[name] < NEVER), NEVER)
+            for name, wanted in wants.items()
+        )
+
+    def _gpus(self, job: Job) -> int:
+        return int(job.site_requests["gpus"]) * max(int(job.site_requests["nodes"]), 1)
+
+    def _exceeds(self, job: Job, partition: int, others: Placed, kinds: tuple[str, ...]) -> bool:
+        """Tell whether a job would be too much beside others, each in a partition."""
+        for kind in kinds:
+            wanted = {"cores": job.cores, "gpus": self._gpus(job)}.get(kind, 1)
+            for limit, group in self._limits_on(kind, job, partition, others):
+                if limit >= 0 and sum(self._size(kind, one) for one, _ in group) + wanted > limit:
+                    return True
+        return False
+
+    def _size(self, kind: str, job: Job) -> int:
+        sizes = {"cores": sum(job.nodes.values()) or job.cores, "gpus": self._gpus(job)}
+        return sizes.get(kind, 1)
+
+    def _limits_on(self, kind: str, job: Job, partition: int, others: Placed) -> list[tuple[int, Placed]]:
+        """Return the limits of a kind that hold for a job, each with the others that count for it as well."""
+        user, account = job.site_requests["user"], job.site_requests["account"]
+        same_user = [one for one in others if one[0].site_requests["user"] == user]
+        in_account = [one for one in same_user if one[0].site_requests["account"] == account]
+        turn = self._qos_in_turn(job, partition)
+        found = []
+        for whose, some in (("group", others), ("user", same_user)):
+            deciding = [one for one in turn if self.rules.qos[one][f"{whose}_{kind}"] >= 0][:1]
+            found += [
+                (int(self.rules.qos[qos][f"{whose}_{kind}"]), [one for one in some if qos in self._qos_in_turn(*one)])
+                for qos in deciding
+            ]
+            if deciding:
+                continue
+            if whose == "user" and kind in ("jobs", "submitted"):
+                own = [int(row[f"user_{kind}"]) for row in self._line(job) if row[f"user_{kind}"] >= 0]
+                found += [(limit, in_account) for limit in own[:1]]
+            if whose == "group":
+                number = int(job.site_requests["association"])
+                own_rows = [self.rules.associations[number]] if number >= 0 else []
+                found += [(int(row[f"group_{kind}"]), in_account) for row in own_rows]
+                found += [
+                    (
+                        int(self.rules.accounts[one][f"group_{kind}"]),
+                        [other for other in others if one in self._accounts_of(other[0])],
+                    )
+                    for one in self._accounts_of(job)
+                ]
+        return found
+
+    def _is_rejected(self, job: Job) -> bool:
+        """Tell whether limits keep the user of a job from submitting it."""
+        left = [partition for partition in job.partitions if not self._is_too_much(job, partition)]
+        cores, gpus = (
+            {node: int(row[name]) for node, row in enumerate(self.rules.nodes)} for name in ("cores", "gpus")
+        )
+        if len(left) < len(job.partitions) and not any(
+            self._choose(job, one, self._nodes_for(job, one, is_any=True), cores, gpus) for one in left
+        ):
+            return True
+        there = [(one, one.partitions[0]) for one in self.jobs if one.state in ("waiting", "running")]
+        return self._exceeds(job, job.partitions[0], there, ("submitted",))
+
+    def _is_admitted(self, job: Job, partition: int, beside: tuple[tuple[Job, int], ...] = ()) -> bool:
+        """Tell whether limits let a job start in a partition, beside others that start at once."""
+        running = [(one, one.partition) for one in self._running()]
+        is_over = self._exceeds(job, partition, [*running, *beside], TO_START)
+        return not is_over and not self._is_too_much(job, partition)
+
     # ------------------------------------------------------------ scheduling
 
     def _order(self) -> list[tuple[Job, int]]:
@@ -433,6 +547,8 @@ class Oracle:
         blocked: set[int] = set()
         for job, partition in self._order():
             if job not in self.queue or partition in stopped:
+                continue
+            if not job.parts and not self._is_admitted(job, partition):  # this stops nothing
                 continue
             if job.parts:  # only backfilling starts it
                 stopped.add(partition)
@@ -613,10 +729,18 @@ class Oracle:
     def _order_of_easy(self) -> list[tuple[Job, int]]:
         """Return the queue with the first job of each partition before all others."""
         entries = self._order()
-        first = {partition: (job, partition) for job, partition in reversed(entries)}
-        kept = [one for one in entries if one == first[one[1]] or self._is_first(one[0], first)]
+        first = self._first_of_partitions()
+        kept = [
+            one
+            for one in entries
+            if self._is_admitted(*one) and (one == first.get(one[1]) or self._is_first(one[0], first))
+        ]
         others = [one for one in entries if one not in kept]
         return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].rank, one[1]))]
+
+    def _first_of_partitions(self) -> dict[int, tuple[Job, int]]:
+        """Return the first job of each partition that limits let start."""
+        return {one[1]: one for one in reversed(self._order()) if self._is_admitted(*one)}
 
     def _order_of_conservative(self) -> list[tuple[Job, int]]:
         """Return the queue with the components of a het job one after the other."""
@@ -646,10 +770,9 @@ class Oracle:
         planned: Plans = []
         has_plan: set[int] = set()
         parts: dict[int, tuple[float, int]] = {}  # earliest plan and partition of each component, by its number
-        entries = self._order()
-        first = {partition: (job, partition) for job, partition in reversed(entries)}
+        first = self._first_of_partitions()
         for job, partition in self._order_of_easy() if self.policy == "fcfs+easy" else self._order_of_conservative():
-            if job not in self.queue:
+            if job not in self.queue or self._is_left_out(job, partition, parts):
                 continue
             may_wait = self.policy != "fcfs+easy" or partition not in has_plan or self._is_first(job, first)
             if job.parts:
@@ -671,6 +794,14 @@ class Oracle:
                 planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
                 has_plan.add(partition)
         self._start_het_jobs(parts)
+
+    def _is_left_out(self, job: Job, partition: int, parts: dict[int, tuple[float, int]]) -> bool:
+        """Tell whether limits keep a job from being planned; a component then has no plan."""
+        if self._is_admitted(job, partition):
+            return False
+        if job.parts:
+            parts.setdefault(job.number, (NEVER, partition))
+        return True
 
     def _starts_as_planned(self, job: Job, partition: int, nodes: set[int]) -> bool:
         """Start a job on its planned nodes now; where others hold them, as in Slurm, it preempts those there."""
@@ -715,7 +846,8 @@ class Oracle:
         for job, partition in parts:
             usable = self._usable_now(job, partition, []) - {node for one in found for node in one}
             nodes = self._choose(job, partition, usable, self.free, self.free_gpus)
-            if nodes is None:
+            beside = tuple(parts[: len(found)])
+            if nodes is None or not self._is_admitted(job, partition, beside):
                 return False
             found.append(nodes)
         for (job, partition), nodes in zip(parts, found, strict=True):

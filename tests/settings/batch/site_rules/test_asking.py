@@ -21,8 +21,8 @@ from hdrl.settings.batch.site_rules.model import (
     OUTAGE_DTYPE,
     QOS_DTYPE,
     RESERVATION_DTYPE,
-    UNLIMITED,
     DependencyKind,
+    unlimited,
 )
 from tests.settings.batch.site_rules.test_oracle import random_jobs, random_machine
 from tests.settings.batch.site_rules.test_reading import LOG, site_folder
@@ -94,7 +94,7 @@ TWO = (Nodes("n[1-2]", 2, 2), Nodes("g1", 1, 4, gpus=2, features=("a100",)))
 
 
 def test_a_view_shows_what_jobs_ask_for_by_name():
-    accounts = np.array([(UNLIMITED, 1, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)], ACCOUNT_DTYPE)
+    accounts = unlimited(ACCOUNT_DTYPE, 1)
     site = machine(*TWO, partitions=PARTITIONS, accounts=accounts, account_names=("physics",))
     jobs = workload({"account": 0}, {"at": 5, "partitions": 3, "gpus": 1, "features": 1, "nice": 7})
     seen = []
@@ -165,10 +165,7 @@ def test_a_policy_can_reject_jobs_and_be_called():
     assert calls[:3] == [0, 0, 100]
 
 
-QOS = np.zeros(1, QOS_DTYPE)
-for _name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
-    QOS[_name] = UNLIMITED
-QOS["max_time_s"] = np.inf
+QOS = unlimited(QOS_DTYPE, 1)
 QOS["group_jobs"] = 1
 RESERVED = {
     "reservations": np.array([(50.0, 500.0)], RESERVATION_DTYPE),

@@ -21,7 +21,7 @@ from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.envs.site_pick import SitePickVectorEnv
 from hdrl.settings.batch.policies.indexed import IndexKind
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition
-from hdrl.settings.batch.site_rules.model import ACCOUNT_DTYPE, UNLIMITED
+from hdrl.settings.batch.site_rules.model import ACCOUNT_DTYPE, unlimited
 from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.testing import check_env
 from tests.settings.batch.site_rules.test_oracle import random_jobs, random_machine
@@ -71,7 +71,8 @@ def test_picks_of_the_shortest_job_make_the_schedule_of_that_policy(kind: str, b
 
 PARTITIONS = {"main": Partition(nodes="n[1-2]", is_default=True), "gpu": Partition(nodes="g1", tier=2)}
 TWO = (Nodes("n[1-2]", 2, 2), Nodes("g1", 1, 4, gpus=2))
-ACCOUNTS = np.array([(UNLIMITED, 1, 3, UNLIMITED, UNLIMITED, UNLIMITED)], ACCOUNT_DTYPE)
+ACCOUNTS = unlimited(ACCOUNT_DTYPE, 1)
+ACCOUNTS["group_cores"] = 3
 
 
 def test_masks_and_columns_follow_the_rules():

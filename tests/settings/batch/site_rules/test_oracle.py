@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from hdrl.batch import Platform, SwfLog, Workload, build_platform, check_fits, unknown_rows, workload_from_swf
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf, association_name
 from hdrl.settings.batch.site_rules.machine import platform_of
-from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, UNLIMITED, DependencyKind, SiteJobs, undemanding_jobs
+from hdrl.settings.batch.site_rules.model import (
+    DEPENDENCY_DTYPE,
+    UNLIMITED,
+    DependencyKind,
+    SiteJobs,
+    SiteRules,
+    undemanding_jobs,
+)
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
-from tests.settings.batch.site_rules.oracle import Oracle
+from tests.settings.batch.site_rules.oracle import TO_START, Oracle
+from tests.settings.batch.site_rules.worlds import play
 
 BACKFILLING = {"fcfs": codes.NO_BACKFILLING, "fcfs+easy": codes.EASY_FCFS, "fcfs+conservative": codes.CONSERVATIVE}
 
 
 def random_machine(
-    rng: np.random.Generator, *, has_reservations: bool = False, has_preemption: bool = False
+    rng: np.random.Generator,
+    *,
+    has_reservations: bool = False,
+    has_preemption: bool = False,
+    has_limits: bool = False,
+    has_repeated: bool = False,
 ) -> Platform:
     """Return a machine of some nodes in one to three partitions, which overlap."""
     nodes = (
@@ -42,13 +56,7 @@ def random_machine(
             partitions[name] = replace(
                 partitions[name], preempt_mode=str(mode), grace_s=grace_s, tier=int(rng.integers(1, 4))
             )
-    downtimes = []
-    if has_reservations:
-        for kind in rng.choice(["reservation", "reservation", "drain", "failure"], size=2):
-            start = int(rng.integers(0, 40))
-            length = int(rng.integers(1, 15))
-            stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
-            downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
+    downtimes = random_downtimes(rng, has_repeated=has_repeated) if has_reservations else []
     scheduler, qos = {}, {}
     if has_preemption:
         scheduler = {"PreemptType": "preempt/partition_prio", "PreemptExemptTime": str(rng.choice(["0", "2"]))}
@@ -60,7 +68,73 @@ def random_machine(
                 qos[name] = {"Preempt": preempts, "PreemptMode": mode, "Priority": str(len(qos))}
                 qos[name]["GraceTime"] = str(rng.choice(["00:00:00", "00:02:00"]))
     conf = SiteConf("drawn", nodes, partitions, scheduler, qos, downtimes=tuple(downtimes))
+    if has_limits:
+        conf = with_random_limits(rng, conf)
     return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
+
+
+def random_downtimes(rng: np.random.Generator, *, has_repeated: bool) -> list[Downtime]:
+    """Return two reservations, drains or failures, and others that begin at equal intervals."""
+    downtimes = []
+    for kind in rng.choice(["reservation", "reservation", "drain", "failure"], size=2):
+        start = int(rng.integers(0, 40))
+        length = int(rng.integers(1, 15))
+        stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
+        downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
+    for _ in range(2 if has_repeated else 0):
+        nodes, period_s, length_s = (
+            str(rng.choice(["a1", "a[2-3]", "b1"])),
+            rng.integers(200, 600),
+            rng.integers(60, 700),
+        )
+        for place in range(6):
+            start_s = int(place * period_s)
+            span = [datetime.fromtimestamp(date_s, UTC).isoformat() for date_s in (start_s, start_s + int(length_s))]
+            downtimes.append(Downtime(*span, nodes=nodes))
+    return downtimes
+
+
+LIMITS: dict[str, tuple[str, ...]] = {
+    "GrpTRES": ("cpu=6", "cpu=12", "cpu=8,gres/gpu=1", "gres/gpu=2"),
+    "GrpJobs": ("1", "2", "4"),
+    "GrpSubmit": ("3", "8"),
+    "MaxTRES": ("cpu=4", "cpu=6,gres/gpu=1"),
+    "MaxWall": ("00:10:00", "00:20:00"),
+}
+OF_QOS = LIMITS | {
+    "MaxTRESPU": ("cpu=4", "cpu=8,gres/gpu=2"),
+    "MaxJobsPU": ("1", "2"),
+    "MaxSubmitPU": ("2", "5"),
+    "Flags": ("OverPartQOS",),
+}
+OF_ACCOUNTS = LIMITS | {"MaxJobs": ("1", "2"), "MaxSubmit": ("2", "5")}
+"""Limits, and values that a drawn QOS or association may have."""
+
+
+def with_random_limits(rng: np.random.Generator, conf: SiteConf) -> SiteConf:
+    """Return a site with limits of QOS, some of them of partitions, of accounts, and of users in accounts."""
+
+    def draw(limits: dict[str, tuple[str, ...]]) -> dict[str, str]:
+        return {name: str(rng.choice(texts)) for name, texts in limits.items() if rng.random() < 0.2}
+
+    names = tuple(conf.qos) or ("short", "long")
+    qos = {name: {**conf.qos.get(name, {}), **draw(OF_QOS)} for name in names}
+    partitions = {name: replace(one, qos=str(rng.choice(["", "", *names]))) for name, one in conf.partitions.items()}
+    parents = {"all": "root", "bio": "all", "phys": "all", "optics": "phys"}
+    accounts = {name: {"ParentName": parent, **draw(OF_ACCOUNTS)} for name, parent in parents.items()}
+    users = {name: {user: draw(OF_ACCOUNTS) for user in "012" if rng.random() < 0.5} for name in parents}
+    return replace(conf, qos=qos, partitions=partitions, accounts=accounts, users=users)
+
+
+def put_into_accounts(rng: np.random.Generator, rules: SiteRules, jobs: np.ndarray) -> None:
+    """Draw users, accounts and GPUs of jobs."""
+    jobs["account"] = rng.integers(-1, len(rules.accounts), len(jobs))
+    jobs["user"] = rng.integers(0, 3, len(jobs))
+    jobs["gpus"][rng.random(len(jobs)) < 0.2] = 1
+    known = {name: place for place, name in enumerate(rules.association_names)}
+    for row in jobs:
+        name = association_name((*rules.account_names, "")[row["account"]], str(row["user"]))
+        row["association"] = known.get(name, UNLIMITED)
 
 
 def random_jobs(
@@ -115,6 +189,8 @@ def random_jobs(
             think_s = float(rng.choice([0, 1.5, 60, 900]))
             dependencies.append((job, int(rng.integers(0, job)), DependencyKind.THINK, think_s))
     dependencies.sort(key=lambda one: one[0])
+    if platform.site is not None and len(platform.site.accounts):
+        put_into_accounts(rng, platform.site, jobs)
     site = SiteJobs(jobs=jobs, dependencies=np.array(dependencies, dtype=DEPENDENCY_DTYPE))
     return check_fits(replace(workload, site=site), platform, oversized="drop")
 
@@ -130,7 +206,7 @@ def starts_of(platform: Platform, workload: Workload, policy: str) -> tuple[list
     return [float(one) if one >= 0 else np.inf for one in trace.records["start_s"]], nodes
 
 
-KINDS = ["partitions", "reservations", "wishes", "preemption"]
+KINDS = ["partitions", "reservations", "repeated reservations", "wishes", "preemption"]
 RARE = {
     "preemption": [529, 1009, 3269],
     "het, wishes": [79],
@@ -142,6 +218,8 @@ a job could start with MaxNodes once others had taken nodes, or after a preempti
 beyond their limits, and about the nodes that a plan tries first; both about plans for now on nodes of jobs that had not
 been preempted (3269, where the simulator wrote beyond its array of cores)."""
 
+LIMITED = ["limits", "limits, wishes", "limits, preemption"]
+
 THINKING = ["think times", "think times, wishes", "think times, preemption"]
 
 
@@ -149,7 +227,8 @@ THINKING = ["think times", "think times, wishes", "think times, preemption"]
     ("policy", "kind"),
     [
         *((policy, kind) for policy in BACKFILLING for kind in KINDS + THINKING),
-        *((policy, f"het, {kind}") for policy in ("fcfs+easy", "fcfs+conservative") for kind in KINDS),
+        *((policy, kind) for policy in BACKFILLING for kind in LIMITED),
+        *((policy, f"het, {kind}") for policy in ("fcfs+easy", "fcfs+conservative") for kind in [*KINDS, "limits"]),
     ],
 )
 def test_starts_are_those_of_the_oracle(policy: str, kind: str):
@@ -157,7 +236,11 @@ def test_starts_are_those_of_the_oracle(policy: str, kind: str):
     for seed in [*range(25), *RARE.get(kind, [])]:
         rng = np.random.default_rng(seed)
         platform = random_machine(
-            rng, has_reservations=kind.endswith("reservations"), has_preemption=kind.endswith("preemption")
+            rng,
+            has_reservations=kind.endswith("reservations"),
+            has_preemption=kind.endswith("preemption"),
+            has_limits="limits" in kind,
+            has_repeated="repeated" in kind,
         )
         workload = random_jobs(
             rng,
@@ -173,3 +256,22 @@ def test_starts_are_those_of_the_oracle(policy: str, kind: str):
         if starts_s != pytest.approx(expected, abs=1e-6) or nodes != [one.last_nodes for one in oracle.jobs]:
             differ.append(seed)
     assert differ == []
+
+
+@pytest.mark.parametrize("policy", ["slurm", "multifactor+easy"])
+def test_no_job_starts_beyond_a_limit(policy: str):
+    n_waited = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        platform = random_machine(rng, has_limits=True)
+        workload = random_jobs(rng, platform, 30, has_wishes=False)
+        trace = play(platform, workload, policy).trace
+        start_s = trace.records["start_s"]
+        end_s, oracle = start_s + trace.records["run_s"], Oracle(platform, workload, "fcfs")
+        assert trace.site is not None
+        for job in np.flatnonzero(start_s >= 0).tolist():
+            beside = np.flatnonzero((start_s >= 0) & (start_s < start_s[job]) & (end_s > start_s[job])).tolist()
+            placed = [(oracle.jobs[one], int(trace.site["partition"][one])) for one in (job, *beside)]
+            assert not oracle._exceeds(*placed[0], placed[1:], TO_START), seed
+            n_waited += start_s[job] > workload.jobs["submit_s"][job]
+    assert n_waited > 100

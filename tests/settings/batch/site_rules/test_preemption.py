@@ -15,12 +15,12 @@ from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.model import (
     ACCOUNT_DTYPE,
     QOS_DTYPE,
-    UNLIMITED,
     PreemptBy,
     Preemption,
     PreemptMode,
     PriorityWeights,
     SiteRules,
+    unlimited,
 )
 from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
 from hdrl.settings.batch.site_rules.simulator import check_rules
@@ -110,10 +110,9 @@ def test_suspended_jobs_can_be_cancelled():
 
 
 def test_fair_share_charges_suspended_jobs_for_the_nodes_that_they_keep():
-    none = (UNLIMITED, 1, *[UNLIMITED] * 4)
     site = rules_with(
         tiers("suspend", Nodes("n1", 1, 1)),
-        accounts=np.array([none, none], ACCOUNT_DTYPE),
+        accounts=unlimited(ACCOUNT_DTYPE, 2),
         account_names=("low", "high"),
         weights=PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=300.0),
     )
@@ -145,10 +144,7 @@ def test_few_and_small_jobs_are_preempted():
 
 
 def qos(*rows: dict[str, float]) -> np.ndarray:
-    found = np.zeros(len(rows), QOS_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
-        found[name] = UNLIMITED
-    found["max_time_s"], found["exempt_s"] = np.inf, np.nan
+    found = unlimited(QOS_DTYPE, len(rows))
     for place, row in enumerate(rows):
         for name, value in row.items():
             found[place][name] = value

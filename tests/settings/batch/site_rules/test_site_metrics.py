@@ -28,8 +28,8 @@ from hdrl.settings.batch.site_rules.model import (
     ACCOUNT_DTYPE,
     OUTAGE_DTYPE,
     RESERVATION_DTYPE,
-    UNLIMITED,
     PriorityWeights,
+    unlimited,
 )
 from tests.settings.batch.site_rules.test_playing import call, site
 from tests.settings.batch.site_rules.test_preemption import HIGH, tiers
@@ -44,10 +44,7 @@ def parts(trace: BatchTrace) -> tuple[Any, Any, Any]:
 
 def test_waits_count_from_eligibility_in_each_group():
     partitions = {"main": Partition(is_default=True), "short": Partition(max_time_s=600.0)}
-    accounts = np.zeros(2, ACCOUNT_DTYPE)
-    accounts["parent"], accounts["shares"] = -1, 1
-    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
-        accounts[name] = UNLIMITED
+    accounts = unlimited(ACCOUNT_DTYPE, 2)
     place = machine(Nodes("n[1-2]", 2, 4), partitions=partitions, accounts=accounts, account_names=("bio", "phys"))
     jobs = workload(
         {"cores": 8, "run": 100, "account": 0},
@@ -78,10 +75,8 @@ def test_waits_count_from_eligibility_in_each_group():
     ],
 )
 def test_fair_share_distance(shares: tuple[int, int], half_life_s: float, expected: float | None):
-    accounts = np.zeros(2, ACCOUNT_DTYPE)
-    accounts["parent"], accounts["shares"] = -1, shares
-    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
-        accounts[name] = UNLIMITED
+    accounts = unlimited(ACCOUNT_DTYPE, 2)
+    accounts["shares"] = shares
     weights = PriorityWeights(half_life_s=half_life_s)
     place = machine(Nodes("n1", 1, 1), accounts=accounts, account_names=("A", "B"), weights=weights)
     trace = play(place, workload({"run": 100, "account": 0}, {"run": 100, "account": 1}), "fcfs").trace

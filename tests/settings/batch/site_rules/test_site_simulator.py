@@ -18,11 +18,12 @@ from hdrl.settings.batch.site_rules.model import (
     OUTAGE_DTYPE,
     QOS_DTYPE,
     RESERVATION_DTYPE,
-    UNLIMITED,
     DependencyKind,
     PriorityWeights,
     SchedulerParameters,
+    unlimited,
 )
+from hdrl.settings.batch.workload.model import UNKNOWN
 from hdrl.slurm.fidelity import POLICIES, fidelity
 from hdrl.slurm.recorded import read_run
 from tests.settings.batch.site_rules.worlds import machine, nodes_of, play, rules_with, starts, workload
@@ -190,11 +191,19 @@ def test_jobs_stay_within_the_max_wall_of_their_qos():
     jobs = workload(
         {"run": 100, "limit": None, "qos": 0}, {"run": 50, "limit": 90, "qos": 0}, {"run": 50, "limit": 91, "qos": 0}
     )
+    jobs.jobs["requested_time_s"][0] = UNKNOWN
     trace = play(site, jobs, "fcfs").trace
     # MaxWall is the limit of the first job, which asks for none; the third one asks for too much.
     assert trace.records["start_s"].tolist() == [0, 0, -1]
     assert trace.records["run_s"].tolist() == [90, 50, -1]
     assert [JobState(one).name for one in trace.records["state"][[0, 2]]] == ["COMPLETED_WALLTIME_REACHED", "REJECTED"]
+
+
+def test_plans_expect_jobs_to_end_after_the_time_that_they_request_below_max_wall():
+    site = machine(Nodes("n1", 1, 2), qos=qos(max_time_s=500), qos_names=("normal",))
+    first = {"run": 100, "limit": None, "qos": 0}  # never killed, but it requests 100 s
+    jobs = workload(first, {"cores": 2}, {"at": 1, "run": 300})
+    assert starts(site, jobs, "fcfs+easy") == [0, 100, 160]
 
 
 @pytest.mark.parametrize(("bf_busy_nodes", "expected"), [(False, 600), (True, 60)])
@@ -343,10 +352,7 @@ def test_slurm_plans_jobs_from_the_next_step_of_its_map_after_a_reservation():
 
 
 def qos(**limits: int) -> np.ndarray:
-    rows = np.zeros(1, QOS_DTYPE)
-    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
-        rows[name] = UNLIMITED
-    rows["max_time_s"], rows["exempt_s"] = np.inf, np.nan
+    rows = unlimited(QOS_DTYPE, 1)
     for name, value in limits.items():
         rows[name] = value
     return rows
@@ -370,9 +376,7 @@ def test_limits_of_a_qos_count(limits: dict[str, int], expected: list[float]):
 
 
 def accounts(*rows: tuple[int, int], **limits: int) -> np.ndarray:
-    found = np.zeros(len(rows), ACCOUNT_DTYPE)
-    for name in ("group_cores", "group_jobs", "job_cores", "user_jobs"):
-        found[name] = UNLIMITED
+    found = unlimited(ACCOUNT_DTYPE, len(rows))
     for account, (parent, shares) in enumerate(rows):
         found["parent"][account], found["shares"][account] = parent, shares
     for name, value in limits.items():
@@ -390,6 +394,108 @@ def test_an_account_limits_the_cores_of_each_job_of_it_and_of_those_below_it():
     site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), job_cores=2), account_names=("all", "part"))
     jobs = workload(*({"account": 1, "cores": cores, "user": 1} for cores in (3, 2, 2)), {"cores": 4})
     assert starts(site, jobs, "slurm") == [-1, 0, 0, 0]
+
+
+def test_jobs_beyond_the_limit_of_a_group_are_rejected_and_delay_nothing():
+    site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), group_cores=2), account_names=("all",))
+    jobs = workload({"account": 0, "cores": 3}, {"account": 0, "cores": 2})
+    assert starts(site, jobs, "fcfs") == [-1, 0]
+
+
+def test_users_inherit_the_limits_of_accounts_on_each_user():
+    names = ("all", "part")
+    site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), user_jobs=1), account_names=names)
+    jobs = workload(*({"account": 1, "user": user} for user in (1, 1, 2)), {"account": 0, "user": 1})
+    # MaxJobs of "all" holds for each user in each account below it, and not for the account as a whole.
+    assert starts(site, jobs, "slurm") == [0, 60, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, [0, 60, 0, 60]),
+        ({"user_jobs": 2}, [0, 0, 0, 60]),
+        ({"user_jobs": 3, "group_cores": 1}, [0, 60, 0, 60]),
+        ({"user_jobs": 3, "group_jobs": 1}, [0, 60, 0, 60]),
+        ({"user_jobs": 3, "job_cores": 0}, [-1, -1, 0, 60]),
+        ({"user_jobs": 3, "max_time_s": 59}, [-1, -1, 0, 60]),
+        ({"user_jobs": 3, "user_submitted": 1}, [0, -1, 0, 60]),
+        ({"user_jobs": 3, "group_submitted": 1}, [0, -1, 0, 60]),
+    ],
+)
+def test_limits_of_a_user_in_an_account_count_there(limits: dict[str, float], expected: list[float]):
+    association = unlimited(ACCOUNT_DTYPE, 1)
+    association["parent"] = 1
+    for name, value in limits.items():
+        association[name] = value
+    site = machine(
+        Nodes("n1", 1, 8),
+        accounts=accounts((-1, 1), (0, 1), user_jobs=1),
+        account_names=("all", "part"),
+        associations=association,
+        association_names=("part/ann",),
+    )
+    # Ann is user 1, whose jobs in "all" (none here) and those of user 2 obey the limit of the account.
+    mine = {"account": 1, "user": 1, "association": 0}
+    assert starts(site, workload(mine, mine, *[{"account": 1, "user": 2}] * 2), "slurm") == expected
+
+
+def test_limits_of_a_qos_replace_those_of_accounts_of_the_same_kind():
+    both = {"accounts": accounts((-1, 1), group_jobs=1, user_jobs=1), "account_names": ("all",), "qos_names": ("q",)}
+    jobs = workload(*({"account": 0, "qos": 0, "user": user} for user in (1, 1, 2, 2)))
+    for limits, expected in (
+        ({}, [0, 60, 120, 180]),
+        ({"group_jobs": 3}, [0, 60, 0, 60]),
+        ({"group_jobs": 3, "user_jobs": 2}, [0, 0, 0, 60]),
+        ({"user_jobs": 2}, [0, 60, 120, 180]),
+        ({"group_cores": 8}, [0, 60, 120, 180]),
+    ):
+        site = machine(Nodes("n1", 1, 8), qos=qos(**limits), **both)
+        assert starts(site, jobs, "slurm") == expected, limits
+
+
+@pytest.mark.parametrize(
+    ("is_over_partition", "expected"),
+    [
+        # Two jobs of the partition run, of each user one; the QOS of jobs replaces neither.
+        (0, [0, 60, 0, 0]),
+        # Three jobs that have a QOS, in the other partition, too; the user limit is still that of the partition.
+        (1, [0, 60, 0, 0]),
+    ],
+)
+def test_the_qos_of_a_partition_limits_all_its_jobs(*, is_over_partition: int, expected: list[float]):
+    rows = unlimited(QOS_DTYPE, 2)
+    rows["group_jobs"], rows["user_jobs"][0], rows["is_over_partition"][1] = (2, 3), 1, is_over_partition
+    partitions = {"main": Partition(is_default=True), "free": Partition()}
+    site = machine(Nodes("n1", 1, 8), partitions=partitions, qos=rows, qos_names=("limited", "long"))
+    site = replace(site, site=replace(site.site, partitions=_with_qos(site.site.partitions, 0)))
+    jobs = workload({"qos": 1, "user": 1}, {"qos": 1, "user": 1}, {"user": 2}, {"qos": 1, "user": 1, "partitions": 2})
+    assert starts(site, jobs, "slurm") == expected
+
+
+def _with_qos(partitions: np.ndarray, qos: int) -> np.ndarray:
+    found = partitions.copy()
+    found["qos"][0] = qos
+    return found
+
+
+@pytest.mark.parametrize(("is_over_partition", "expected"), [(0, [0, 60, 120]), (1, [0, 0, 60])])
+def test_a_qos_over_that_of_the_partition_decides_first(*, is_over_partition: int, expected: list[float]):
+    rows = unlimited(QOS_DTYPE, 2)
+    rows["group_jobs"], rows["is_over_partition"][1] = (1, 2), is_over_partition
+    site = machine(Nodes("n1", 1, 8), qos=rows, qos_names=("limited", "long"))
+    site = replace(site, site=replace(site.site, partitions=_with_qos(site.site.partitions, 0)))
+    assert starts(site, workload(*[{"qos": 1}] * 3), "slurm") == expected
+
+
+def test_limits_of_gpus_count_gpus_of_all_nodes():
+    rows = qos(group_gpus=4)
+    rows["user_gpus"], rows["job_gpus"] = 2, 3
+    site = machine(Nodes("n[1-4]", 4, 8, gpus=4), qos=rows, qos_names=("normal",))
+    one, two = {"qos": 0, "gpus": 1}, {"qos": 0, "gpus": 1, "nodes": 2, "cores": 2}
+    jobs = workload({**two, "user": 1}, {**one, "user": 1}, {**one, "user": 2}, {**two, "user": 3}, {**one, "gpus": 4})
+    # User 1 has its two; user 3 would make it five of the QOS; the last job alone exceeds MaxTRES.
+    assert starts(site, jobs, "slurm") == [0, 60, 0, 60, -1]
 
 
 def test_the_multifactor_priority_adds_its_factors():
@@ -438,6 +544,22 @@ def test_users_who_have_used_less_than_their_share_come_first(*, is_fair_tree: b
     assert simulator.trace.records["start_s"].tolist() == [0, 100, 400, 902, 901, 900]
     assert simulator._state is not None
     assert simulator._state.account_users["factor"] == pytest.approx(expected)
+
+
+def test_users_have_the_shares_of_their_associations():
+    weights = PriorityWeights(fairshare=1000, half_life_s=0.0, calc_period_s=150.0)
+    site = machine(
+        Nodes("n1", 1, 1),
+        accounts=accounts((-1, 1)),
+        account_names=("A",),
+        associations=accounts((0, 4)),
+        association_names=("A/ann",),
+        weights=weights,
+    )
+    used = ({"run": 300, "account": 0, "user": 1, "association": 0}, {"run": 150, "account": 0, "user": 2})
+    later = [{"at": 440, "run": 1, **{name: one[name] for name in one if name != "run"}} for one in used[::-1]]
+    # User 1 has four of five shares and two thirds of the usage, user 2 one of five shares and a third of the usage.
+    assert starts(site, workload(*used, *later), "multifactor") == [0, 300, 451, 450]
 
 
 def test_a_user_who_ties_with_an_account_has_the_rank_of_its_first_user():

@@ -41,7 +41,12 @@ from hdrl.settings.batch.site_rules.kernel.components import (
     put_together,
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
-from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
+from hdrl.settings.batch.site_rules.kernel.main_scheduler import (
+    first_reservation,
+    leave_out_reserved,
+    limit_in,
+    put_nodes_of,
+)
 from hdrl.settings.batch.site_rules.kernel.predictions import is_held
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, may_preempt, remove_later, take_nodes
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
@@ -482,9 +487,11 @@ def _meets_reservation(state, start_s, end_s):
     """
     if state.settings[0].discipline == codes.SLURM:
         return False
-    for i in range(len(state.reservations)):
+    for i in range(first_reservation(state, start_s), len(state.reservations)):
         one = state.reservations[i]
-        if one.start_s < end_s and one.end_s > start_s:
+        if one.start_s >= end_s:
+            return False
+        if one.end_s > start_s:
             for k in range(state.scalars[0].n_selected):
                 if has_node(state.reservation_nodes[i], state.selected[k].node):
                     return True
@@ -500,7 +507,7 @@ def _may_start(state, entry):
     job, partition = state.entries[entry].job, state.entries[entry].partition
     preempts = state.settings[0].preempt_by != 0
     may_fit = preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested
-    if not may_fit or not may_run(state, job) or is_held(state, entry):
+    if not may_fit or not may_run(state, entry) or is_held(state, entry):
         return False
     _put_unplanned(state, entry)
     takes, n_needed = _may_take(state, entry), state.jobs[job].n_requested
@@ -533,7 +540,7 @@ def _mark_first(state):
         state.jobs[state.entries[state.queue[i]].job].is_first = 0
     for i in range(state.scalars[0].n_queue):
         job, one = state.entries[state.queue[i]].job, state.partitions[state.entries[state.queue[i]].partition]
-        if one.n_tested > 0 or not may_run(state, job):
+        if one.n_tested > 0 or not may_run(state, state.queue[i]):
             continue
         one.n_tested += 1
         component = np.int64(state.jobs[job].first_component)
@@ -555,7 +562,7 @@ def _arrange_for_easy(state):
         entry = state.queue[i]
         one = state.partitions[state.entries[entry].partition]
         is_first = one.n_tested == 0 or state.jobs[state.entries[entry].job].is_first != 0
-        if is_first and may_run(state, state.entries[entry].job) and not is_held(state, entry):
+        if is_first and may_run(state, entry) and not is_held(state, entry):
             one.n_tested += 1
             for k in range(n_first + n_others, n_first, -1):
                 ordered[k] = ordered[k - 1]
@@ -632,7 +639,7 @@ def _is_passed_over(state, entry):
         if others_s(state, job) > s.message_s + state.settings[0].bf_window_s:
             return True
     # `ordered` still lists a job in its other partitions after it has started in one.
-    if state.jobs[job].is_queued == 0 or not may_run(state, job) or is_held(state, entry):
+    if state.jobs[job].is_queued == 0 or not may_run(state, entry) or is_held(state, entry):
         return True
     return _is_tested_enough(state, job, partition)
 

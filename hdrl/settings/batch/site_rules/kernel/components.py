@@ -192,16 +192,16 @@ def _fit_together(state, first):
     while fits and n < s.n_components:
         job = state.components[n]
         if first_of(state, job) == first:
-            fits = may_run(state, job) and _choose_apart(state, job)
+            fits = may_run(state, state.jobs[job].component_entry) and _choose_apart(state, job)
             if fits:
                 # Count it as running for the limits of the next components: QOS and accounts must admit all at once.
                 state.jobs[job].n_cores = state.jobs[job].n_requested
-                count_running(state, job, 1)
+                count_running(state, state.jobs[job].component_entry, 1)
         n += fits
     for i in range(n):
         job = state.components[i]
         if first_of(state, job) == first:
-            count_running(state, job, -1)
+            count_running(state, state.jobs[job].component_entry, -1)
             state.jobs[job].n_cores = 0
     return fits
 

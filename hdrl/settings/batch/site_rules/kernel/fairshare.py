@@ -1,7 +1,7 @@
 """Fair share: what users and accounts have used, with decay, and the factor that follows, by Fair Tree or classic.
 
 Usage is core seconds. At the end of each calculation period all of it decays, and what running jobs have used in the
-period is added. Users of an account have equal shares.
+period is added.
 
 References
 ----------
@@ -53,7 +53,7 @@ def _of_siblings(state, parent):
             usage += state.accounts[account].usage
     for user in range(len(state.account_users)):
         if state.account_users[user].account == parent:
-            shares += 1.0
+            shares += state.account_users[user].shares
             usage += state.account_users[user].usage
     return shares, usage
 
@@ -152,9 +152,9 @@ def _classic(state):
         if user.account >= 0:
             above = state.accounts[user.account]
             of_shares, _ = _of_siblings(state, user.account)
-            share = above.share / max(of_shares, 1.0)
+            share = above.share * user.shares / max(of_shares, 1.0)
             if share > 0:
-                effective = _effective(1.0, of_shares, user.usage, total, above.effective)
+                effective = _effective(user.shares, of_shares, user.usage, total, above.effective)
                 user.factor = math.pow(2.0, -effective / share)
 
 
@@ -167,7 +167,7 @@ def _share_levels(state):
     for i in range(len(state.account_users)):
         user = state.account_users[i]
         of_shares, of_usage = _of_siblings(state, user.account)
-        user.level_share = _level_share(1.0, of_shares, user.usage, of_usage)
+        user.level_share = _level_share(user.shares, of_shares, user.usage, of_usage)
 
 
 @jit

@@ -31,13 +31,28 @@ def limit_in(state, job, partition):
 
 
 @jit
+def first_reservation(state, date_s):
+    """Return the first reservation in the order of starts before which all are over at a date."""
+    low, high = 0, len(state.reservations)
+    while low < high:
+        middle = (low + high) // 2
+        if state.reservations[middle].latest_end_s > date_s:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit
 def leave_out_reserved(state, usable, start_s, end_s):
     """Take the nodes of reservations that overlap a span out of a set; return the first date at which one is over."""
     over_s = NEVER
-    for i in range(len(state.reservations)):
+    for i in range(first_reservation(state, start_s), len(state.reservations)):
         one = state.reservations[i]
         # A reservation in the future counts, too: the job could still be running when it begins.
-        if one.start_s >= end_s or one.end_s <= start_s:
+        if one.start_s >= end_s:
+            break
+        if one.end_s <= start_s:
             continue
         is_touched = False
         for word in range(state.settings[0].n_words):
@@ -154,8 +169,8 @@ def run_main(state, depth):
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
         if one.is_failed != 0 or is_held(state, entry):
             continue
-        # A limit of a QOS or account stops no partition: Slurm does so only with assoc_limit_stop.
-        if state.jobs[job].first_component < 0 and not may_run(state, job):
+        # A limit of a QOS, an account or a user stops no partition: Slurm does so only with assoc_limit_stop.
+        if state.jobs[job].first_component < 0 and not may_run(state, entry):
             continue
         if depth > 0 and n_tested == depth:
             return True

@@ -41,7 +41,7 @@ def look(state, entry):
     now, job, partition = state.scalars[0].message_s, state.entries[entry].job, state.entries[entry].partition
     put_nodes_of(state, state.usable, job, partition)
     leave_out_reserved(state, state.usable, now, now + limit_in(state, job, partition))
-    if not may_run(state, job):
+    if not may_run(state, entry):
         return codes.IS_LIMITED
     fits = choose_now(state, job, partition, state.usable)
     return codes.FITS if fits else codes.HAS_NO_NODES
@@ -62,7 +62,7 @@ def begin_picks(state):
 @jit
 def _is_candidate(state, entry):
     one = state.entries[entry]
-    return one.is_passed == 0 and state.partitions[one.partition].is_failed == 0 and may_run(state, one.job)
+    return one.is_passed == 0 and state.partitions[one.partition].is_failed == 0 and may_run(state, entry)
 
 
 @jit

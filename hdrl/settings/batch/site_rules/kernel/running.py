@@ -335,7 +335,7 @@ def start_job(state, entry, place):
     limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
     row.due_s = s.message_s + row.length_s
     insert_running(state, job, s.message_s + limit_s)
-    count_running(state, job, 1)
+    count_running(state, entry, 1)
     add_event(state, row.due_s, codes.JOB_ENDS, job)
     log_machine(state)
     _consider_dependents(state, job)
@@ -353,7 +353,7 @@ def _release(state, job):
     else:
         free_cores(state, job)
     remove_running(state, job)
-    count_running(state, job, -1)
+    count_running(state, state.jobs[job].entry, -1)
     log_machine(state)
 
 

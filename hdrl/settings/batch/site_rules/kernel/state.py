@@ -81,10 +81,11 @@ PARTITION_DTYPE = record_dtype(
         *of(np.float64, "factor", "max_time_s", "grace_s"),
         *of(np.int8, "is_exclusive", "preempt_mode", "is_failed"),
         *of(np.int64, "n_cores", "free_cores"),
+        ("qos", np.int32),
     ]
 )
 """A partition: ``factor`` is PriorityJobFactor as a share of the largest; ``n_cores`` and ``free_cores`` of all its
-nodes."""
+nodes; ``qos`` whose limits hold for its jobs (-1: none)."""
 
 JOB_DTYPE = record_dtype(
     [
@@ -94,6 +95,7 @@ JOB_DTYPE = record_dtype(
         *of(np.float64, "suspended_since_s", "suspended_s", "left_s", "component_s", "lease_until_s"),
         *of(np.float64, "het_tier", "het_priority"),
         *of(np.int64, "n_requested", "rank", "site_factor", "first_pair", "first_core"),
+        ("n_gpus", np.int64),
         *of(np.int32, "return_code", "nodes", "features", "gpus", "nice", "qos", "account", "user", "array"),
         *of(np.int32, "next_task", "qos_user", "account_user", "first_entry", "n_entries", "first_dependency"),
         *of(np.int32, "n_dependencies", "first_dependent", "n_dependents", "entry", "n_restarts", "n_pairs"),
@@ -104,7 +106,7 @@ JOB_DTYPE = record_dtype(
 """A job, in the order of the workload; job keys read it by the names that the kernel's jobs have.
 
 ``submit_s`` is infinity while the job follows another one that has not ended. Plans expect that a job ends
-``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
+``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never). Limits count ``n_gpus`` of it.
 ``entry`` its entry that runs; ``eligible_s`` the first date at which it could have started; ``due_s`` its end,
 ``length_s`` after its start, and whether it ``overruns`` its time; ``charged_s`` date up to which its use is charged;
 its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first
@@ -120,14 +122,15 @@ count for all components (``het_tier``, ``het_priority``)."""
 
 ENTRY_DTYPE = record_dtype(
     [
-        *of(np.int32, "job", "partition", "next"),
+        *of(np.int32, "job", "partition", "next", "qos_user"),
         ("priority", np.float64),
-        *of(np.int8, "is_passed", "may_be_picked", "fits"),
+        *of(np.int8, "is_passed", "may_be_picked", "fits", "is_refused"),
     ]
 )
 """A job in one of its partitions: what the queue holds; the highest priority is served first. ``next`` is the next
-entry of its het job (-1: none). Where jobs are picked: whether this one has been picked in this pass, may be picked,
-and fits now."""
+entry of its het job (-1: none), ``qos_user`` its user in the QOS of the partition (-1: none); a limit on each job
+keeps one that ``is_refused`` from ever starting there. Where jobs are picked: whether this one has been picked in this
+pass, may be picked, and fits now."""
 
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
@@ -145,30 +148,38 @@ RUNNING_DTYPE = record_dtype(
 it."""
 
 DEPENDENCY_DTYPE = record_dtype(model.DEPENDENCY_DTYPE)
-RESERVATION_DTYPE = record_dtype(model.RESERVATION_DTYPE)
+RESERVATION_DTYPE = record_dtype([*of(np.float64, "start_s", "end_s", "latest_end_s")])
+"""A reservation, by start; ``latest_end_s`` is the latest end of it and those before."""
+
 OUTAGE_DTYPE = record_dtype(model.OUTAGE_DTYPE)
+_COUNTED = of(np.int64, *(f"{kind}{name}" for kind in ("most_", "") for name in ("cores", "gpus", "jobs", "submitted")))
+"""Limits of a group of jobs (-1: none), and what it has: cores, GPUs and jobs that run; jobs that wait or run."""
+
 LIMIT_DTYPE = record_dtype(
     [
         *of(np.int32, "parent", "priority"),
         *of(np.float64, "factor", "grace_s", "exempt_s", "shares", "usage", "level_share", "share", "effective"),
         ("preempts", np.uint64),
         ("preempt_mode", np.int8),
-        *of(np.int64, "group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted", "cores", "jobs"),
+        *_COUNTED,
+        ("is_over_partition", np.int8),
     ]
 )
 """A QOS or an account: its parent (-1: none), priority as a share of the largest, what it preempts and what becomes of
-its own jobs then, limits (-1: none), and what runs; then shares, core seconds used, and what `kernel.fairshare` makes
-of them."""
+its own jobs then, shares, core seconds used, and what `kernel.fairshare` makes of them; limits and what they count;
+whether its limits go before those of the partition's QOS."""
 
 USE_DTYPE = record_dtype(
     [
-        *of(np.int64, "cores", "jobs", "submitted"),
+        *_COUNTED,
+        *of(np.int64, "own_jobs", "own_submitted"),
         ("account", np.int32),
-        *of(np.float64, "usage", "level_share", "factor"),
+        *of(np.float64, "shares", "usage", "level_share", "factor"),
     ]
 )
-"""Use of a QOS or an account by a user: cores and jobs that run, and jobs that wait or run; in an account also its
-number (-1: none), core seconds used, and the factor of fair share."""
+"""A user of a QOS or of an account: limits and what they count; in an account also MaxJobs and MaxSubmitJobs
+(``own_``, -1: none), which a QOS replaces on other conditions, the account (-1: none), shares, core seconds used, and
+the factor of fair share."""
 
 ARRAY_DTYPE = record_dtype([("first_task", np.int32), ("limit", np.int32), ("n_active", np.int32)])
 """An array: its first task, how many may be queued or run at one time (-1: all), and how many are."""
