@@ -15,7 +15,7 @@ from hdrl.base.errors import DecisionError, WorkloadError
 from hdrl.compiled.records import of
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
-from hdrl.settings.adaptation.table import Table
+from hdrl.settings.adaptation.table import Table, mean_accuracy
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, OutcomeTrace, TaskState
 
 OTHER = -1
@@ -159,7 +159,7 @@ def _without_adaptation(table: Table, draw: int, rule: str, spent_s: float) -> t
     if rule not in table.others:
         raise WorkloadError(f"{table.name}: has no training by {rule}, which tables of hdrl adaptation table have")
     validation, test = table.others[rule]
-    expected = float(test.mean())
+    expected = float(mean_accuracy(test))
     n_ties = int(np.count_nonzero(table.expected == expected))
     found = (OTHER, validation[draw], test[draw], expected, table.best, table.rank(expected), n_ties, spent_s, 0)
     return tuple(found)

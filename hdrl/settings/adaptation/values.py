@@ -41,7 +41,7 @@ def _table_json(table: Table) -> dict[str, Any]:
         raise WorkloadError(
             f"{table.name}: has no accuracies during the training; make it again with hdrl adaptation table"
         )
-    guess = 1.0 / _n_classes(table)
+    guess = 1.0 / table.model.n_outputs
     rows = []
     for sequence in range(table.n_sequences):
         actions = table.actions(sequence)
@@ -62,8 +62,3 @@ def _table_json(table: Table) -> dict[str, Any]:
             }
         )
     return {"name": table.name, "rows": rows}
-
-
-def _n_classes(table: Table) -> int:
-    """Return the number of classes of a network: the outputs of its last linear layer."""
-    return next(layer.sizes[-1] for layer in reversed(table.model.layers) if layer.kind == "linear")

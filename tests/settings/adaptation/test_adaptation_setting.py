@@ -120,7 +120,10 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
     [
         ({"platform": "a/b"}, "platform: 'a/b' is not a device, expected the name that tables say"),
         ({"workload": "tabels"}, "no shipped table 'tabels', and no such file"),
-        ({"agent": {"policy": "fixed-09"}}, "policy fixed-09: one has 3 decisions among 4 actions"),
+        (
+            {"agent": {"policy": "fixed-09"}},
+            "fixed-09: one has 3 decisions among 4 actions, expected one like fixed-333",
+        ),
         ({"platform": "gv100"}, "expected platform made"),
     ],
 )
