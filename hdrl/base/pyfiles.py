@@ -10,6 +10,7 @@ name, until the user trusts them (``--trust``).
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import re
 import signal
@@ -177,6 +178,20 @@ def one_line(error: BaseException) -> str:
     except Exception as second:  # noqa: BLE001
         return f"its error message cannot be displayed ({type(second).__name__})"
     return readable(" ".join(text.split()), MAX_SHOWN_PATH) or "no message"
+
+
+def check_call(function: Callable[..., Any] | None, words: str, path: Path) -> None:
+    """Refuse a function that cannot be called with these arguments, or does not answer at once."""
+    code = getattr(function, "__code__", None)
+    if function is None or code is None:
+        return
+    found = f"{path}:{code.co_firstlineno}: {function.__name__}{inspect.signature(function)}"
+    if inspect.iscoroutinefunction(function):
+        raise AgentError(f"{found} is a coroutine, expected a function {function.__name__}({words})")
+    try:
+        inspect.signature(function).bind(*words.split(", "))
+    except TypeError:
+        raise AgentError(f"{found} takes other arguments, expected {function.__name__}({words})") from None
 
 
 class located_errors:

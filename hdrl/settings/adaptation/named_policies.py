@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import check_call
 from hdrl.setting import PolicyBook
 from hdrl.settings.adaptation.models import Layer
 from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAMES, SEARCHES, read_policy
@@ -40,6 +41,7 @@ class AdaptationPolicies(PolicyBook):
     """The policies."""
 
     hidden = "the accuracies of all sequences"
+    functions = "advise(situation)"
     default_baseline = "never"
 
     def names(self) -> Sequence[str]:
@@ -71,6 +73,7 @@ class AdaptationPolicies(PolicyBook):
             return None
         if suffix or not callable(advise):
             raise OptionsError(f"{path}: expected a function advise(situation), and nothing behind its name")
+        check_call(advise, "situation", path)
         return Own(advise)
 
     def draws(self, policy: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, WorkloadError
+from hdrl.base.errors import DecisionError, WorkloadError, readable
 from hdrl.compiled.records import of
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
@@ -137,8 +138,7 @@ def _observer_of(advisor: Advisor) -> Callable[[AdaptingJob, int | str, float], 
 def outcome(job: AdaptingJob, sequence: int) -> tuple[Any, ...]:
     """Return the outcome of a job under a sequence, a row of `OUTCOME_DTYPE`; refuse unknown sequences."""
     table = job.table
-    if not 0 <= sequence < table.n_sequences:
-        raise DecisionError(f"{table.name}: no sequence {sequence}, expected 0 to {table.n_sequences - 1}")
+    sequence = _number("sequence", sequence, table.n_sequences, table.name)
     validation = job.train(sequence)
     expected = float(table.expected[sequence])
     n_ties = int(np.count_nonzero(table.expected == expected)) - 1
@@ -187,8 +187,17 @@ def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int
     """Return the sequence of decisions that are made one after the other, from the state and the actions so far."""
     actions: list[int] = []
     for _ in range(table.n_steps):
-        action = int(decide(table.state(actions), actions))
-        if not 0 <= action < table.n_actions:
-            raise DecisionError(f"{table.name}: no action {action}, expected 0 to {table.n_actions - 1}")
-        actions.append(action)
+        action = decide(table.state(actions), actions)
+        actions.append(_number("action", action, table.n_actions, table.name))
     return table.sequence(actions)
+
+
+def _number(what: str, value: Any, n: int, where: str) -> int:
+    """Return a number below ``n``; refuse what is none."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < n:
+        raise DecisionError(f"{where}: no {what} {readable(repr(value))}, expected 0 to {n - 1}")
+    return number

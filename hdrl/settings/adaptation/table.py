@@ -16,6 +16,7 @@ from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import read_json
 from hdrl.base.hashing import sha256_of
 from hdrl.options.problems import shown
+from hdrl.settings.adaptation.machine import is_device_name
 from hdrl.settings.adaptation.models import MODELS, DnnModel, find_model, layer_ids, model_of, model_of_blocks
 
 SEED_DEVICE = "gv100"
@@ -234,9 +235,9 @@ def _are_texts(value: Any) -> bool:
 
 def _device(data: Mapping[str, Any], path: Path) -> str:
     device = data.get("device", SEED_DEVICE)
-    if not isinstance(device, str) or not device.strip():
+    if not isinstance(device, str) or not is_device_name(device):
         raise ReadError(path, f"device is {shown(device)}, expected the name of the device that ran the jobs")
-    return device
+    return device.strip()
 
 
 def _row(row: Any, number: int, path: Path) -> dict[str, Any]:

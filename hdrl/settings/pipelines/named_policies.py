@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import check_call
 from hdrl.setting import PolicyBook
 
 
@@ -15,6 +16,7 @@ class PipelinePolicies(PolicyBook):
     """The policies."""
 
     default_baseline = "edf_global+fusion"
+    functions = "policy(view)"
 
     def names(self) -> Sequence[str]:
         """Return the names of all policies."""
@@ -53,6 +55,7 @@ class PipelinePolicies(PolicyBook):
             raise OptionsError(f"{path}: policy is {found!r}, expected a function policy(view)")
         if suffix:
             raise OptionsError(f"{path}: a policy in Python takes no suffix, found {suffix!r}")
+        check_call(found, "view", path)
         return found
 
     def draws(self, policy: str) -> bool:

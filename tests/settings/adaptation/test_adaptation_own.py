@@ -121,6 +121,7 @@ def test_plans_that_cannot_be_carried_out_are_one_line(
     ("source", "message"),
     [
         ("blocks = 3", "has no function blocks(shape, n_classes)"),
+        ("def blocks(shape): return []", "own.py:1: blocks(shape) takes other arguments, expected blocks(shape, n_cl"),
         ("def blocks(shape, n): return [1]", "blocks returns no list of lists of layers in words"),
         ("def blocks(shape, n): return ['relu']", "blocks returns no list of lists of layers in words"),
         ("def blocks(shape, n): return []", "own has no blocks"),

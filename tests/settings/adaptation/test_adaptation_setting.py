@@ -136,6 +136,35 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path, changes: dict[str, 
     assert done.output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def advise(situation): return None", "no action None, expected 0 to 3"),
+        ("def advise(situation): return 1.7", "no action 1.7, expected 0 to 3"),
+        ("def advise(situation): return '1'", "no action '1', expected 0 to 3"),
+        ("def advise(situation): return -1", "no action -1, expected 0 to 3"),
+        ("def advise(): return 1", "mine.py:1: advise() takes other arguments, expected advise(situation)"),
+        ("async def advise(situation): return 1", "is a coroutine, expected a function advise(situation)"),
+        ("advice = 1", "defines no agent, expected a function advise(situation), a subclass of"),
+    ],
+)
+def test_functions_that_give_no_action_are_one_line(folder: Path, tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    options = {"setting": "adaptation", "platform": DEVICE, "workload": str(folder), "agent": {"file": "mine.py"}}
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out"), "--quiet"])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    assert message in done.output
+
+
+def test_generated_jobs_are_of_all_workloads(folder: Path) -> None:
+    setting = find_setting("adaptation")
+    where = {"platform": DEVICE, "workloads": [str(folder / "one.json"), str(folder / "two.json")], "loads": [0.5]}
+    sweep = setting.inputs.Sweep(candidates=["never"], windows={"length": 4}, setting="adaptation", **where)
+    load = setting.inputs.generate(sweep, read_device(DEVICE), 40, offered_load=0.5, seed=1)
+    assert {load.tables[number].name for number in load.table} == {"one", "two"}
+
+
 @pytest.mark.parametrize("bases", [(), (Advisor,)])
 @pytest.mark.parametrize("name", ["observe", "told"])
 def test_an_advisor_gets_outcomes_under_the_name_of_today_and_under_the_former_one(

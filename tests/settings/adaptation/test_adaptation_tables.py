@@ -288,6 +288,7 @@ def test_what_tables_do_not_say_is_refused(tmp_path: Path, table: Table) -> None
     [
         ({"budget_s": 10**400}, "has no budget"),
         ({"budget_s": [1]}, "has no budget"),
+        ({"device": "a\nb"}, r"device is 'a\\nb', expected the name of the device"),
         ({"layers": ["linear ² 4"]}, "expected linear and 2 whole numbers above 0"),
         ({"layers": [f"linear {'9' * 5000} 4"]}, "expected linear and 2 whole numbers above 0"),
     ],

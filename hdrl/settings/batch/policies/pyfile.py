@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from hdrl.base.pyfiles import AgentError, is_policy_file, run_policy_file
+from hdrl.base.pyfiles import AgentError, check_call, is_policy_file, run_policy_file
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.policies.pairs import read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction, own_prediction
@@ -103,7 +103,7 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> FilePolicy | 
     if policy is not None and (priority or priorities):
         raise AgentError(f"{path}: defines a policy and a priority, expected one of them")
     for function, words in ((policy, "view"), (priority, "job, now_s"), (priorities, "jobs, now_s")):
-        _check_call(function, words, path)
+        check_call(function, words, path)
     if priority is None and priorities is None:
         if policy is not None and suffix:
             raise AgentError(f"{path}: a policy(view) decides itself; {suffix!r} goes with a priority(job, now_s)")
@@ -120,7 +120,7 @@ def _prediction_of(module: ModuleType, path: Path, suffix: str) -> OwnPrediction
     if not inspect.isclass(found):
         raise AgentError(f"{path}: defines no class Predictor, which {suffix!r} asks for")
     for word, words in (("predict", "self, job"), ("ended", "self, job, run_s")):
-        _check_call(getattr(found, word, None), words, path)
+        check_call(getattr(found, word, None), words, path)
     is_clairvoyant = bool(getattr(module, "clairvoyant", False) or getattr(found, "clairvoyant", False))
     return own_prediction(found, suffix[1:], f"{path.name}{suffix}", clairvoyant=is_clairvoyant)
 
@@ -128,20 +128,6 @@ def _prediction_of(module: ModuleType, path: Path, suffix: str) -> OwnPrediction
 def _function(module: ModuleType, name: str) -> Callable[..., Any] | None:
     found = getattr(module, name, None)
     return found if inspect.isfunction(found) else None
-
-
-def _check_call(function: Callable[..., Any] | None, words: str, path: Path) -> None:
-    """Refuse a function that cannot be called with these arguments, or does not answer at once."""
-    code = getattr(function, "__code__", None)
-    if function is None or code is None:
-        return
-    found = f"{path}:{code.co_firstlineno}: {function.__name__}{inspect.signature(function)}"
-    if inspect.iscoroutinefunction(function):
-        raise AgentError(f"{found} is a coroutine, expected a function {function.__name__}({words})")
-    try:
-        inspect.signature(function).bind(*words.split(", "))
-    except TypeError:
-        raise AgentError(f"{found} takes other arguments, expected {function.__name__}({words})") from None
 
 
 def _choices(suffix: str) -> tuple[str | None, str]:
