@@ -227,7 +227,7 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
 def test_other_jobs_of_the_trained_tables_are_known_again(tmp_path: Path) -> None:
     for name, best in (("made", (1, 0, 2)), ("other", (3, 3, 0))):
         write_table(tmp_path / f"{name}.json", table_json(best, n_draws=10, noise=0.01))
-    learning = {"algorithm": "advisor", "n_envs": 4, "iterations": 1, "tensorboard": False}
+    learning = {"algorithm": "advisor", "n_envs": 4, "iterations": 1, "tensorboard": False, "episodes": {"n_jobs": 1}}
     options = {"setting": "adaptation", "platform": DEVICE, "workload": "made.json", "nb_jobs": 60}
     (tmp_path / "learn.json").write_text(json.dumps({**options, "learning": learning}))
     done = CliRunner().invoke(launch, [str(tmp_path / "learn.json"), "--out", str(tmp_path / "out"), "--quiet"])
@@ -241,7 +241,7 @@ def test_other_jobs_of_the_trained_tables_are_known_again(tmp_path: Path) -> Non
         warnings = json.loads((judged / "summary.json").read_text())["warnings"]
         found = [one["text"] for one in warnings if one["kind"] == "trained-on"]
         assert len(found) == bool(n_known)
-        assert all(f"was trained on jobs of at least {n_known} of the 3 windows" in text for text in found)
+        assert all(f"was trained on jobs of at least {n_known} of the 3 windows" in text for text in found), found
 
 
 def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None:
