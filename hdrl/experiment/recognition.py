@@ -26,7 +26,7 @@ LENGTH = Fingerprints.run_length
 """Items of a run, unless environments say otherwise."""
 
 FEWEST_KINDS = 4
-"""Different marks of a run of several items at least: a user's equal jobs, submitted together, look alike in all logs."""
+"""Different marks of a run of several items at least: a user's equal jobs, sent together, look alike in all logs."""
 
 SIZE = 2048
 """Hashes that are kept, 24 kB in a model file: of up to 50,000 jobs all windows of 256 are known again, of 116,000 jobs
