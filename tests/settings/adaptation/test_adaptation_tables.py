@@ -180,6 +180,29 @@ def test_actions_of_more_than_one_digit_are_kept_apart(tmp_path: Path) -> None:
         simulate(read_device("made"), jobs_of("deep", [deep], 1), make_advisor("fixed-110", np.random.default_rng(0)))
 
 
+def test_values_that_no_scheduler_could_use_are_refused(tmp_path: Path) -> None:
+    def made(name: str, left_s: list[float], n_draws: int = 2) -> Table:
+        data = table_json(n_draws=n_draws)
+        return read_table(
+            write_table(tmp_path / name, {**data, "rows": [{**r, "timeleft_s": left_s} for r in data["rows"]]})
+        )
+
+    # A job that is decided about before it trains was measured then.
+    row = values_json([made("at once.json", [BUDGET_S, 50.0, 40.0])])["jobs"][0]["rows"][0]
+    assert row["shares"] == [0.0, 0.5, 0.6, 0.8, 1.0]
+    assert row["draws"][0][0] == 0.2
+    usual = made("usual.json", [60.0, 50.0, 40.0])
+    for tables, message in (
+        ([usual, usual], "two tables are called 'usual'"),
+        ([made("close.json", [60.0, 59.99999, 40.0])], "close: has decisions or rungs within a millionth"),
+        ([made("single.json", [60.0, 50.0, 40.0], 1)], "single: has one training of each sequence, expected two"),
+    ):
+        with pytest.raises(HdrlError, match=message):
+            values_json(tables)
+    with pytest.raises(OptionsError, match="both: two tables are called 'usual'"):
+        jobs_of("both", [usual, usual], 4)
+
+
 def test_values_of_a_network_that_ends_with_a_convolution(tmp_path: Path) -> None:
     layers = ["conv1d 1 8 3", "relu", "conv1d 8 5 3", "adaptive_avgpool", "flatten"]
     rows = [row for row in table_json()["rows"] if 3 not in row["actions"]]
