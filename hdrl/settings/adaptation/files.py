@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.csvfiles import atomic_table, read_table
-from hdrl.base.errors import ReadError
+from hdrl.base.errors import ReadError, quoted
 from hdrl.base.sequences import words_of
 from hdrl.figures.figure import Run
 from hdrl.figures.tables import TableRun, read_table_run
@@ -87,13 +87,19 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     if len(rows) != len(run.data.tasks):
         raise ReadError(path, f"holds {len(rows)} jobs, expected {len(run.data.tasks)}, as many as {TASKS_FILE}")
     outcomes = table_of(path, numbers_of(path, [(row[3], *row[5:]) for row in rows]), OUTCOME_DTYPE)
+    sequences = _sequences(folder / SEQUENCES_FILE)
+    known = {(table, actions) for table, found in sequences.items() for actions in found.actions}
+    for number, (_, table, _, _, actions, *_) in enumerate(rows):
+        if known and actions and (table, actions) not in known:
+            where = f"actions of row {number} are {quoted(actions)}"
+            raise ReadError(path, f"{where}, but {SEQUENCES_FILE} holds no such sequence of {quoted(table)}")
     data = run.data
     more = AdaptationRun(
         *(data.name, data.policy, data.n_units, data.tasks, data.stays, data.stay_units),
         tuple(row[1] for row in rows),
         tuple(row[4] for row in rows),
         outcomes,
-        _sequences(folder / SEQUENCES_FILE),
+        sequences,
     )
     return replace(run, data=more)
 

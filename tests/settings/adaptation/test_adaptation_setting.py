@@ -13,6 +13,8 @@ from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import find_setting
 from hdrl.settings.adaptation.env import AdaptationVectorEnv
+from hdrl.settings.adaptation.figures import sequences
+from hdrl.settings.adaptation.files import read_run
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.simulation import Advisor, simulate
@@ -113,6 +115,25 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
     said = {one["kind"]: one["text"] for one in summary["warnings"]}
     assert "oracle sees the accuracies of all sequences, which" in said["clairvoyant"]
     assert "overload" not in said, "jobs that come one after the other wait for nothing"
+
+
+def test_tables_of_one_name_are_drawn_apart(tmp_path: Path) -> None:
+    layers = ["linear 4 4", "relu", "linear 4 2"]
+    few = [row for row in table_json()["rows"] if 3 not in row["actions"]]
+    runs = []
+    for name, changes, actions in (("few", {"layers": layers, "rows": few}, "111"), ("many", {}, "333")):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_table(folder / "same.json", table_json(**changes))
+        options = {"setting": "adaptation", "platform": DEVICE, "workload": "same.json", "nb_jobs": 3}
+        (folder / "options.json").write_text(json.dumps({**options, "agent": {"policy": f"fixed-{actions}"}}))
+        run(folder / "options.json", "--out", folder / "run", command=launch)
+        runs.append(read_run(folder / "run", name).data)
+    for order in (runs, runs[::-1]):
+        figure = sequences(order)
+        parts = [part for part in figure.axes if part.get_visible()]
+        assert [part.get_title(loc="left") for part in parts] == ["same", "same"]
+        assert sorted(text.get_text() for part in parts for text in part.texts) == ["111", "333"]
 
 
 @pytest.mark.parametrize(
