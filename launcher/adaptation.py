@@ -161,7 +161,7 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
             actions.append(decide(observation, len(actions)))
             observation, _, is_done, _, info = env.step(actions[-1])
         results = info["results"]
-        done = words_of(actions, int(env.action_space.n))
+        done = words_of(actions, env.n_actions)
         click.echo(f"seed {seed}: {done}, validation {results['r']:.3f}, test {results['test_accuracy']:.3f}")
 
 
@@ -174,7 +174,7 @@ def _check_new(out: Path, what: str) -> None:
 def _advisor(text: str, env: Any) -> Any:
     """Return the decider: a function of an observation and the number of the decision that returns an action."""
     if is_fixed(text):
-        actions = fixed_actions(text, _N_DECISIONS, int(env.action_space.n), "a job")
+        actions = fixed_actions(text, _N_DECISIONS, env.n_actions, "a job")
         return lambda _, number: actions[number]
     from hdrl.settings.adaptation import index
 

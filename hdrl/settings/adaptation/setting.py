@@ -84,10 +84,9 @@ class AdaptationInputs(
                 found.append(("few-draws", f"{load.name}: {_words(few)} {words}"))
             mixed = [table.name for table in load.tables if not table.has_validation]
             if mixed:
-                words = (
-                    "holds test accuracies alone, so that policies that try sequences out see what they are judged by"
-                )
-                found.append(("no-validation", f"{load.name}: {_words(mixed)} {words}"))
+                words = "test accuracies alone, so that policies that try sequences out see what they are judged by"
+                verb = "holds" if len(mixed) == 1 else "hold"
+                found.append(("no-validation", f"{load.name}: {_words(mixed)} {verb} {words}"))
         return found
 
 

@@ -209,7 +209,7 @@ def read_table(path: Path) -> Table:
         curves=curves,
         before=before,
         others=_others(data, n_draws, path),
-        has_validation="draws" in data["rows"][0],
+        has_validation=all("draws" in row for row in data["rows"]),
     )
 
 
