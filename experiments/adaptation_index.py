@@ -27,7 +27,7 @@ from hdrl.experiments.adaptation_unseen import (
 from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.settings.adaptation.index import BY_HAND, IndexedTables, features, sequence_of, start_weights, weights_of
 from hdrl.settings.adaptation.inputs import family_of
-from hdrl.settings.adaptation.table import Table
+from hdrl.settings.adaptation.table import Table, mean_accuracy
 
 Floats = NDArray[np.float64]
 
@@ -137,7 +137,7 @@ def _bounds(tables: Sequence[Table]) -> dict[str, Choice]:
     seen = np.array([table_features(table) for table in tables])
     expected = np.array([table.expected for table in tables])
     test = np.array([table.test for table in tables])
-    others = [np.delete(test, draw, axis=2).mean(axis=2) for draw in range(test.shape[2])]
+    others = [mean_accuracy(np.delete(test, draw, axis=2)) for draw in range(test.shape[2])]
     found: dict[str, Choice] = {
         "oracle": lambda table, _: always(table, int(np.argmax(table.expected))),
         "oracle, by other trainings": lambda table, _: _of_others(
@@ -172,7 +172,7 @@ def _by_rules(rules: Sequence[Rule], table: Table, seed: int) -> float:
 
 def _of_others(table: Table, sequences: Sequence[int]) -> float:
     """Return the mean accuracy of each training under the sequence that the others chose for it."""
-    return float(np.mean([table.test[sequence, draw] for draw, sequence in enumerate(sequences)]))
+    return float(mean_accuracy(np.array([table.test[sequence, draw] for draw, sequence in enumerate(sequences)])))
 
 
 def _place(tables: Sequence[Table], table: Table) -> int:

@@ -24,7 +24,7 @@ from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.models import describe
 from hdrl.settings.adaptation.policies import BANDITS, LINEAR_DECAY, make_advisor
 from hdrl.settings.adaptation.simulation import AdaptingJob
-from hdrl.settings.adaptation.table import Table
+from hdrl.settings.adaptation.table import Table, mean_accuracy
 
 WITHOUT = "-without-"
 """Separator of a method and the family that it was not trained on, in the name of a row."""
@@ -157,7 +157,7 @@ def _fixed(tables: Sequence[Table]) -> dict[str, Choice]:
         best[family] = int(np.argmax(np.mean(known, axis=0)))
     return {
         "never": lambda table, _: always(table, table.never),
-        LINEAR_DECAY: lambda table, _: float(table.others[LINEAR_DECAY][1].mean()),
+        LINEAR_DECAY: lambda table, _: float(mean_accuracy(table.others[LINEAR_DECAY][1])),
         "always-last": lambda table, _: always(table, table.sequence([table.n_actions - 2] * table.n_steps)),
         "random": lambda table, _: np.full(table.n_sequences, 1.0 / table.n_sequences),
         BEST_FIXED: lambda table, _: always(table, best[family_of(table.name)]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from hdrl.base.errors import OptionsError, OutputError
 from hdrl.base.files import expanded, write_json
+from hdrl.base.sequences import EXAMPLE, fixed_actions, is_fixed, words_of
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.numbers import Float, IntRange
 
@@ -161,8 +161,8 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
             actions.append(decide(observation, len(actions)))
             observation, _, is_done, _, info = env.step(actions[-1])
         results = info["results"]
-        digits = "".join(map(str, actions))
-        click.echo(f"seed {seed}: {digits}, validation {results['r']:.3f}, test {results['test_accuracy']:.3f}")
+        done = words_of(actions, env.n_actions)
+        click.echo(f"seed {seed}: {done}, validation {results['r']:.3f}, test {results['test_accuracy']:.3f}")
 
 
 def _check_new(out: Path, what: str) -> None:
@@ -173,18 +173,16 @@ def _check_new(out: Path, what: str) -> None:
 
 def _advisor(text: str, env: Any) -> Any:
     """Return the decider: a function of an observation and the number of the decision that returns an action."""
-    if re.fullmatch("fixed-[0-9]+", text):
-        digits = text.removeprefix("fixed-")
-        if len(digits) != _N_DECISIONS:
-            raise OptionsError(f"{text} has {len(digits)} actions, expected {_N_DECISIONS}")
-        return lambda _, number: int(digits[number])
+    if is_fixed(text):
+        actions = fixed_actions(text, _N_DECISIONS, env.n_actions, "a job")
+        return lambda _, number: actions[number]
     from hdrl.settings.adaptation import index
 
     if text == index.BY_HAND:
         return lambda *_: env.index_action(index.start_weights())
     if not text.endswith(".pt"):
         raise OptionsError(
-            f"advisor is {text!r}, expected a model file .pt, {index.BY_HAND}, or a fixed sequence such as fixed-010"
+            f"advisor is {text!r}, expected a model file .pt, {index.BY_HAND}, or a fixed sequence such as {EXAMPLE}"
         )
     import torch
 

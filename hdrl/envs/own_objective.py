@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.pyfiles import AgentError, located_errors, run_file
+from hdrl.base.pyfiles import AgentError, check_call, located_errors, run_file
 
 Metrics: TypeAlias = Mapping[str, float]
 """The metrics of `hdrl.settings.batch.envs.rewards.OBJECTIVES` that the environment knows, by name.
@@ -157,6 +157,7 @@ def load_objective(text: str) -> OwnObjective:
         known = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
         there = f"it has {', '.join(known)}" if known else "it has none"
         raise AgentError(f"{path}: defines no function {name}(metrics); {there}")
+    check_call(function, "metrics", path)
     chosen = getattr(function, "lower_is_better", getattr(module, "lower_is_better", True))
     return OwnObjective(function, name, path, lower_is_better=bool(chosen))
 

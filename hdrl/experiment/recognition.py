@@ -14,7 +14,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.setting import Load
+from hdrl.setting import Fingerprints, Load
 
 ItemFingerprints = NDArray[np.int64]
 """Fingerprint of each item, as one number, in the order of release: equal items have equal fingerprints."""
@@ -22,11 +22,11 @@ ItemFingerprints = NDArray[np.int64]
 Runs = NDArray[np.uint64]
 """Hashes of runs of items, each once, ascending."""
 
-LENGTH = 8
-"""Items of a run."""
+LENGTH = Fingerprints.run_length
+"""Items of a run, unless environments say otherwise."""
 
 FEWEST_KINDS = 4
-"""Different marks of a run at least: a user's jobs of one kind, submitted together, look alike in all logs."""
+"""Different marks of a run of several items at least: a user's equal jobs, sent together, look alike in all logs."""
 
 SIZE = 2048
 """Hashes that are kept, 24 kB in a model file: of up to 50,000 jobs all windows of 256 are known again, of 116,000 jobs
@@ -42,12 +42,12 @@ of the second halves of nine public logs, for what was trained on the first one.
 _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def sketch_of(fingerprints: ItemFingerprints) -> str:
+def sketch_of(fingerprints: ItemFingerprints, length: int = LENGTH) -> str:
     """Return the sketch of items.
 
     It is the `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
     """
-    return "".join(f"{one:0{DIGITS}x}" for one in runs_of(fingerprints)[:SIZE].tolist())
+    return "".join(f"{one:0{DIGITS}x}" for one in runs_of(fingerprints, length)[:SIZE].tolist())
 
 
 def is_sketch(text: str) -> bool:
@@ -68,13 +68,13 @@ def _read(sketch: str) -> NDArray[np.uint64]:
     return np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
 
 
-def runs_of(fingerprints: ItemFingerprints) -> Runs:
-    """Return the hashes of all different runs that say something, ascending."""
-    if len(fingerprints) < LENGTH:
+def runs_of(fingerprints: ItemFingerprints, length: int = LENGTH) -> Runs:
+    """Return the hashes of all different runs of some length that say something, ascending."""
+    if len(fingerprints) < length:
         return np.zeros(0, dtype=np.uint64)
-    runs = np.lib.stride_tricks.sliding_window_view(np.asarray(fingerprints, dtype=np.int64), LENGTH)
+    runs = np.lib.stride_tricks.sliding_window_view(np.asarray(fingerprints, dtype=np.int64), length)
     n_kinds = 1 + np.count_nonzero(np.diff(np.sort(runs, axis=1), axis=1), axis=1)
-    runs = runs[n_kinds >= FEWEST_KINDS]
+    runs = runs[n_kinds >= min(FEWEST_KINDS, length)]
     found = np.zeros(len(runs), dtype=np.uint64)
     for column in runs.T:
         found = _mixed(found + _STEP + column.astype(np.uint64))

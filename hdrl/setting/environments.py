@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol
 
 from hdrl.base.windows import Span
 from hdrl.setting.kinds import LoadT, MachineT, Message, OptionsT, SweepT
@@ -196,6 +196,9 @@ class Configured(ABC, Generic[LoadT]):
 
 class Fingerprints(ABC, Generic[MachineT, LoadT]):
     """Environments that know the items of a model's training again."""
+
+    run_length: ClassVar[int] = 8
+    """Items one after the other that are known again; 1 where a single one is enough, as few others are like it."""
 
     @abstractmethod
     def item_fingerprints(self, machine: MachineT, load: LoadT) -> NDArray[np.int64]:

@@ -153,6 +153,9 @@ class PolicyBook(ABC):
     hidden: ClassVar[str] = "true run times"
     """Information that no scheduler has, and some policies use."""
 
+    functions: ClassVar[str] = ""
+    """Functions of a Python file that `from_module` takes, with their arguments, for messages."""
+
     @property
     @abstractmethod
     def default_baseline(self) -> str:

@@ -101,6 +101,10 @@ def test_files_define_objectives(tmp_path: Path) -> None:
         ("def objective(metrics):\n    return float('nan')\n", r"mine\.py: objective returned nan, expected a finite"),
         ("def objective(metrics):\n    return 'much'\n", r"objective returned 'much', expected a finite number"),
         ("def tardiness(metrics):\n    return 1.0\n", r"no function objective\(metrics\); it has tardiness"),
+        (
+            "def objective():\n    return 1.0\n",
+            r"mine\.py:1: objective\(\) takes other arguments, expected objective\(m",
+        ),
         ("def objective(metrics) return 1\n", r"mine\.py:1: "),
         ("1 / 0\n", r"mine\.py:1: ZeroDivisionError"),
     ],

@@ -51,6 +51,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("gpu", "stays.csv", f"0,0.0,1.0,1.0,{'9' * 30}", "units are '999"),
         ("gpu", "stays.csv", "99,0.0,1.0,1.0,0", "holds a date that is not finite, or a task that is not one of 6"),
         ("adaptation", "adaptations.csv", "", "holds 19 jobs, expected 20"),
+        (
+            "adaptation",
+            "adaptations.csv",
+            "0,digits_feedforward2_middle,0,5,999,0,0,0,0,1,0,0,0",
+            "actions of row 0 are '999', but sequences.csv holds no such sequence of 'digits_feedforward2_middle'",
+        ),
         ("pipelines", "runs.csv", "999999,0,0,0,cpu0,0,1,1", "instance holds something else than whole numbers"),
         (
             "pipelines",

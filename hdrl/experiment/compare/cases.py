@@ -164,8 +164,9 @@ def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, positions: Spa
     length, count = windows.length, windows.count
     n_fitting = n_side_by_side(positions, length)
     if n_fitting == 0 or (count or 1) > n_fitting:
+        windows_of = f"window{'' if n_fitting == 1 else 's'} of {length:,} jobs"
         raise OptionsError(
-            f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job "
+            f"{sweep.where}: {workload.name} has room for {n_fitting} {windows_of} between job "
             f"{positions[0]:,} and job {positions[1]:,}, expected {count or 'at least one'}; take shorter ones, or "
             "name windows.starts"
         )

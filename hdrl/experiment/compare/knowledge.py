@@ -10,7 +10,7 @@ from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.recognition import KNOWN_SHARE, Runs, generator_seed, known_share, runs_of
-from hdrl.experiment.train.environments import fingerprints_of
+from hdrl.experiment.train.environments import fingerprints_of, run_length_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
 _Part: TypeAlias = Mapping[str, Any]
@@ -132,7 +132,9 @@ class JudgingWindows:
         key = "marks", _key(case), environment.id
         fingerprints = self._cached(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
         first = case.first_job if case.source >= 0 else case.warm_up
-        return None if fingerprints is None else runs_of(fingerprints[first : first + case.n_jobs])
+        if fingerprints is None:
+            return None
+        return runs_of(fingerprints[first : first + case.n_jobs], run_length_of(environment))
 
     def _cached(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
         """Return a value that takes long to find, and is needed again and again."""

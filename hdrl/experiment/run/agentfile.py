@@ -114,7 +114,8 @@ def load_agent(
         If it is no Python, fails, or does not define exactly one agent.
     """
     module, path, digest, suffix = run_policy_file(str(path), _replace_hdeeprm)
-    policy = (policies or SETTINGS[BATCH].policies).from_module(module, path, suffix)
+    book = policies or SETTINGS[BATCH].policies
+    policy = book.from_module(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
         classes = sorted(classes, key=lambda cls: cls.__name__)[:1]
@@ -128,8 +129,9 @@ def load_agent(
             return AgentChoice(path.name, _make(classes[0], policy_pair(), path), path, digest)
         return AgentChoice(path.name, path.stem, path, digest, kind, classes[0])
     if not classes:
+        functions = f"a function {book.functions}, " if book.functions else ""
         raise AgentError(
-            f"{path}: defines no agent, expected a function policy(view) or priority(job, now_s), a subclass "
+            f"{path}: defines no agent, expected {functions}a subclass "
             f"of ClassicAgent or PolicyLearningAgent, or a class with the methods {', '.join(LEARNING_METHODS)}"
         )
     found = [cls.__name__ for cls in classes]

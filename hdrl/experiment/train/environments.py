@@ -113,6 +113,11 @@ def fingerprints_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDAr
     return spec.item_fingerprints(machine, load) if isinstance(spec, Fingerprints) else None
 
 
+def run_length_of(spec: EnvironmentSpec) -> int:
+    """Return the number of items one after the other that are known again."""
+    return spec.run_length if isinstance(spec, Fingerprints) else Fingerprints.run_length
+
+
 def environment_of(options: OptionsFile, setting: Setting) -> ChosenEnvironment:
     """Return the environment that options of a setting ask for."""
     known = setting.environments

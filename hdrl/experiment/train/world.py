@@ -14,7 +14,7 @@ from hdrl.base.windows import Span, range_of_shares
 from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import generator_seed, sketch_of
 from hdrl.experiment.run.inputs import parse_options
-from hdrl.experiment.train.environments import environment_of, fingerprints_of
+from hdrl.experiment.train.environments import environment_of, fingerprints_of, run_length_of
 from hdrl.experiment.train.learning import environment_errors
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
@@ -147,6 +147,7 @@ class TrainingWorld:
     def _records(self, machine: Machine, load: Load, *parts: Span) -> list[dict[str, Any]]:
         """Return a model file's entries about parts of one load, which is hashed once for all of them."""
         fingerprints, sha256 = fingerprints_of(self.spec.spec, machine, load), load.sha256()
+        run_length = run_length_of(self.spec.spec)
         return [
             {
                 "workload": load.name,
@@ -156,7 +157,7 @@ class TrainingWorld:
                 "last_job": last - 1,
                 "platform": machine.name,
                 **({} if (seed := generator_seed(load)) is None else {"seed": seed}),
-                **({} if fingerprints is None else {"sketch": sketch_of(fingerprints[first:last])}),
+                **({} if fingerprints is None else {"sketch": sketch_of(fingerprints[first:last], run_length)}),
             }
             for first, last in parts
         ]

@@ -17,7 +17,7 @@ from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.episodes import Part, Start
 from hdrl.envs.hooks import BoolArray, FloatArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
-from hdrl.envs.requests import check_render_mode
+from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.adaptation.inputs import find_tables
@@ -113,7 +113,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         self.n_steps = first.n_steps
         super().__init__(
             num_envs,
-            spaces.Box(0.0, N_IDS - 1.0, (1 + max_layers,), np.float32),
+            spaces.Box(0.0, N_IDS - 1.0, (1 + checked_count("max_layers", max_layers),), np.float32),
             spaces.Discrete(first.n_actions),
             autoreset_mode=autoreset_mode,
             copy=copy,

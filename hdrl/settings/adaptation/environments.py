@@ -8,21 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.setting import EnvironmentSpec, Index, Indexed
+from hdrl.setting import EnvironmentSpec, Fingerprints, Index, Indexed
 from hdrl.settings.adaptation.load import Jobs
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 
 
-class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device, Jobs]):
+class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device, Jobs], Fingerprints[Device, Jobs]):
     """Deepening jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Adaptation-v0"
+    run_length = 1
 
     def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the validation accuracy, where more is better."""
         del arguments
         return "mean_validation_accuracy", 1
+
+    def item_fingerprints(self, machine: Device, load: Jobs) -> NDArray[np.int64]:
+        """Return the table and the training of each job; jobs of other parts of a load are often the same ones."""
+        del machine
+        tables = np.array([int(table.sha256()[:12], 16) for table in load.tables], dtype=np.int64)
+        return tables[load.table] ^ (load.draw << 48)
 
     def player(
         self,

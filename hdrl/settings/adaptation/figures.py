@@ -74,27 +74,35 @@ N_COLUMNS = 3
 
 def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often."""
-    known = {name: found for run in runs for name, found in run.sequences.items()}
-    names = sorted(known)[:MAX_TABLES]
-    if not names:
+    # Tables of one name may differ: each has a part of its own.
+    known = {_key(name, found): found for run in runs for name, found in run.sequences.items()}
+    tables = sorted(known)[:MAX_TABLES]
+    if not tables:
         raise OptionsError(f"{runs[0].name}: holds no {SEQUENCES_FILE}, as runs of older versions do not")
-    n_columns = min(N_COLUMNS, len(names))
-    n_rows = math.ceil(len(names) / n_columns)
+    n_columns = min(N_COLUMNS, len(tables))
+    n_rows = math.ceil(len(tables) / n_columns)
     figure, axes = canvas(ax, n_rows, n_columns, size_in=(WIDTH_IN, 0.8 + 2.6 * n_rows))
-    for part in axes[len(names) :]:
+    for part in axes[len(tables) :]:
         part.set_visible(False)
-    for part, name in zip(axes, names, strict=False):
-        _draw_sequences(part, known[name])
-        _mark_choices(part, name, known[name], runs, range(len(runs)) if positions is None else positions)
-        part.set_title(name, loc="left", fontsize=9)
+    for part, table in zip(axes, tables, strict=False):
+        _draw_sequences(part, known[table])
+        _mark_choices(part, table, known[table], runs, range(len(runs)) if positions is None else positions)
+        part.set_title(table[0], loc="left", fontsize=9)
     for part in axes[::n_columns]:
         part.set_ylabel("test accuracy")
-    for part in axes[max(0, len(names) - n_columns) : len(names)]:
+    for part in axes[max(0, len(tables) - n_columns) : len(tables)]:
         part.set_xlabel("rank of the sequence")
     lines = [line for part in axes for line in part.get_lines() if not str(line.get_label()).startswith("_")]
     handles = {line.get_label(): line for line in lines}  # a run need not have jobs of every table
     legend(axes[n_columns - 1], len(handles), handles=list(handles.values()))
     return figure
+
+
+_Key = tuple[str, tuple[str, ...], tuple[float, ...]]
+
+
+def _key(name: str, found: Sequences) -> _Key:
+    return name, found.actions, tuple(found.test.tolist())
 
 
 def _draw_sequences(ax: Any, found: Sequences) -> None:
@@ -104,15 +112,15 @@ def _draw_sequences(ax: Any, found: Sequences) -> None:
 
 
 def _mark_choices(
-    ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], positions: Sequence[int]
+    ax: Any, table: _Key, found: Sequences, runs: Sequence[AdaptationRun], positions: Sequence[int]
 ) -> None:
     """Mark the actions that runs chose for most of the last jobs of a table; equal choices are nested rings."""
     shown = set()
+    name = table[0]
     for number, run in enumerate(runs):
-        done = [
-            actions for table, actions in zip(run.job_tables, run.actions, strict=True) if table == name and actions
-        ]
-        if not done:
+        is_on = name in run.sequences and _key(name, run.sequences[name]) == table
+        done = [actions for one, actions in zip(run.job_tables, run.actions, strict=True) if one == name and actions]
+        if not is_on or not done:
             continue
         actions, _ = Counter(done[-max(1, len(done) // 10) :]).most_common(1)[0]
         at, shade = found.actions.index(actions), colour(positions[number])

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.csvfiles import atomic_table, read_table
-from hdrl.base.errors import ReadError
+from hdrl.base.errors import ReadError, quoted
+from hdrl.base.sequences import words_of
 from hdrl.figures.figure import Run
 from hdrl.figures.tables import TableRun, read_table_run
 from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE
@@ -23,7 +24,7 @@ SEQUENCES_FILE = "sequences.csv"
 
 _NUMBERS = tuple(name for name in OUTCOME_DTYPE.names or () if name != "sequence")
 COLUMNS = ("job", "table", "draw", "sequence", "actions", *_NUMBERS)
-"""Columns of the file; ``actions`` are a digit for each decision."""
+"""Columns of the file; ``actions`` are those of `hdrl.base.sequences.words_of`."""
 
 
 def _write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
@@ -33,7 +34,7 @@ def _write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
         for job, outcome in enumerate(trace.outcomes):
             table = load.tables[load.table[job]]
             sequence = int(outcome["sequence"])
-            actions = "" if sequence == OTHER else "".join(map(str, table.actions(sequence)))
+            actions = "" if sequence == OTHER else words_of(table.actions(sequence), table.n_actions)
             numbers = [outcome[name].item() for name in _NUMBERS]
             write_row([job, table.name, int(load.draw[job]), sequence, actions, *numbers])
 
@@ -53,14 +54,14 @@ def _write_sequences(trace: OutcomeTrace, folder: Path) -> None:
                 test = float(table.expected[sequence])
                 n_ties = int(np.count_nonzero(table.expected == test)) - 1
                 numbers = [table.rank(test), n_ties, validation[sequence], test, std[sequence], table.n_draws]
-                write_row([table.name, "".join(map(str, table.actions(sequence))), *numbers])
+                write_row([table.name, words_of(table.actions(sequence), table.n_actions), *numbers])
 
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
     """The sequences of a table by value, the best one first."""
 
-    actions: tuple[str, ...]  # a digit for each decision
+    actions: tuple[str, ...]  # see `words_of`
     rank: NDArray[np.float64]  # one more than there are better ones
     # mean and standard deviation of the test accuracy
     test: NDArray[np.float64]
@@ -71,7 +72,7 @@ class Sequences:
 class AdaptationRun(TableRun):
     """A run as its tables describe it."""
 
-    # of each job the name of its table, and what was done, a digit for each decision
+    # of each job the name of its table, and what was done, see `words_of`
     job_tables: tuple[str, ...]
     actions: tuple[str, ...]
     outcomes: NDArray[np.void]  # of each job, array of `OUTCOME_DTYPE`
@@ -86,13 +87,19 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     if len(rows) != len(run.data.tasks):
         raise ReadError(path, f"holds {len(rows)} jobs, expected {len(run.data.tasks)}, as many as {TASKS_FILE}")
     outcomes = table_of(path, numbers_of(path, [(row[3], *row[5:]) for row in rows]), OUTCOME_DTYPE)
+    sequences = _sequences(folder / SEQUENCES_FILE)
+    known = {(table, actions) for table, found in sequences.items() for actions in found.actions}
+    for number, (_, table, _, _, actions, *_) in enumerate(rows):
+        if known and actions and (table, actions) not in known:
+            where = f"actions of row {number} are {quoted(actions)}"
+            raise ReadError(path, f"{where}, but {SEQUENCES_FILE} holds no such sequence of {quoted(table)}")
     data = run.data
     more = AdaptationRun(
         *(data.name, data.policy, data.n_units, data.tasks, data.stays, data.stay_units),
         tuple(row[1] for row in rows),
         tuple(row[4] for row in rows),
         outcomes,
-        _sequences(folder / SEQUENCES_FILE),
+        sequences,
     )
     return replace(run, data=more)
 

@@ -84,7 +84,6 @@ def features(model: DnnModel, time_left: float, decided: float) -> Floats:
     n_blocks, n_now = len(model.targets), _n_weights(model.layers)
     ends = (*model.targets[1:], len(model.blocks))
     has_convolutions = any(layer.kind.startswith("conv") for layer in model.layers)
-    n_classes = next((layer.sizes[1] for layer in reversed(model.layers) if layer.kind in BLOCK_KINDS), 1)
     time = time_left - 0.5
     found = np.zeros((n_blocks, len(NAMES)))
     for block, (at, end) in enumerate(zip(model.targets, ends, strict=True)):
@@ -92,7 +91,7 @@ def features(model: DnnModel, time_left: float, decided: float) -> Floats:
         place = block / (n_blocks - 1) if n_blocks > 1 else 1.0
         growth = (n_now + _n_weights(inserted)) / n_now
         width, ratio, size, classes = elementary.log(
-            np.array([inserted[0].sizes[1], growth, n_now, n_classes])
+            np.array([inserted[0].sizes[1], growth, n_now, model.n_outputs])
         ).tolist()
         values = {
             "deepens": 1.0,

@@ -61,6 +61,8 @@ def find_tables(text: str, path: Path, where: str) -> list[Table]:
     ReadError
         If one is damaged.
     """
+    if not text.strip():
+        raise OptionsError(f"{where}: the name of a table is empty; {suggest(text, [*shipped_tables(), ALL])}")
     if path.is_dir():
         files: Sequence[Path] = sorted(path.glob("*.json"))
         if not files:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError, WorkloadError
+from hdrl.base.errors import OptionsError, WorkloadError, quoted
 from hdrl.base.hashing import sha256_of
 from hdrl.base.seeding import stream
 from hdrl.settings.adaptation.machine import Device
@@ -124,7 +124,8 @@ def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load:
 
 
 def check_alike(name: str, tables: Sequence[Table]) -> None:
-    """Refuse tables that differ in actions, decisions or device: one advisor cannot serve them."""
+    """Refuse tables that differ in actions, decisions or device, or have one name: one advisor cannot serve them."""
+    check_names(name, tables)
     first = tables[0]
     for other in tables[1:]:
         for what in ("n_actions", "n_steps", "device"):
@@ -133,6 +134,14 @@ def check_alike(name: str, tables: Sequence[Table]) -> None:
                 raise OptionsError(
                     f"{name}: {other.name} has {what} {its}, {first.name} has {mine}, expected tables that agree"
                 )
+
+
+def check_names(where: str, tables: Sequence[Table]) -> None:
+    """Refuse tables of one name: files and pictures would mix them up."""
+    names = [table.name for table in tables]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise OptionsError(f"{where}: two tables are called {quoted(twice)}, expected different names")
 
 
 def check_device(load: Jobs, device: Device) -> None:

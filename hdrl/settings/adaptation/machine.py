@@ -61,8 +61,13 @@ def read_device(text: str, where: str = "platform") -> Device:
     OptionsError
         If it is no name.
     """
-    if not text.strip() or not text.isprintable() or "/" in text:
+    if not is_device_name(text):
         raise OptionsError(
             f"{where}: {quoted(text)} is not a device, expected the name that tables say: gv100, counted"
         )
-    return Device(text)
+    return Device(text.strip())
+
+
+def is_device_name(text: str) -> bool:
+    """Return whether a text can name a device."""
+    return bool(text.strip()) and text.isprintable() and "/" not in text

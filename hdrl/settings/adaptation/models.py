@@ -67,6 +67,11 @@ class DnnModel:
         """All layers."""
         return tuple(layer for block in self.blocks for layer in block)
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of classes: the outputs of the last convolution or linear layer."""
+        return next(layer.sizes[1] for layer in reversed(self.layers) if layer.kind in BLOCK_KINDS)
+
     def deepened(self, target: int) -> DnnModel:
         """Return the network with one more block behind an original one; refuse blocks that do not exist."""
         if not 0 <= target < len(self.targets):

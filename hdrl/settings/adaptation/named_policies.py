@@ -41,6 +41,7 @@ class AdaptationPolicies(PolicyBook):
     """The policies."""
 
     hidden = "the accuracies of all sequences"
+    functions = "advise(situation)"
     default_baseline = "never"
 
     def names(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError
-from hdrl.base.pyfiles import SUFFIX, located_errors, run_file
+from hdrl.base.pyfiles import SUFFIX, check_call, located_errors, run_file
 from hdrl.settings.adaptation.models import BLOCK_KINDS, DnnModel, Layer, find_model, model_of_blocks
 
 FUNCTION = "blocks"
@@ -57,6 +57,7 @@ def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> DnnMod
     function = getattr(module, FUNCTION, None)
     if not callable(function):
         raise OptionsError(f"{path}: has no function {FUNCTION}(shape, n_classes)")
+    check_call(function, "shape, n_classes", path)
     with located_errors(path):
         found: Any = function(shape, n_classes)
     are_texts = isinstance(found, Sequence) and all(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.base.errors import UnknownName, WorkloadError
+from hdrl.base.sequences import EXAMPLE, fixed_actions, is_fixed
 from hdrl.settings.adaptation.index import BY_HAND, sequence_of, start_weights
 from hdrl.settings.adaptation.simulation import AdaptingJob, Advisor, decide_step_by_step
 from hdrl.settings.adaptation.table import Table
@@ -179,16 +179,10 @@ def _always(block: int) -> Callable[[AdaptingJob], int]:
     return lambda job: job.table.sequence([block % (job.table.n_actions - 1)] * job.table.n_steps)
 
 
-def _fixed(digits: str) -> Callable[[AdaptingJob], int]:
-    actions = [int(digit) for digit in digits]
-
+def _fixed(policy: str) -> Callable[[AdaptingJob], int]:
     def choose(job: AdaptingJob) -> int:
         table = job.table
-        if len(actions) != table.n_steps or max(actions) >= table.n_actions:
-            raise OptionsError(
-                f"policy fixed-{digits}: {table.name} has {table.n_steps} decisions among {table.n_actions} actions"
-            )
-        return table.sequence(actions)
+        return table.sequence(fixed_actions(policy, table.n_steps, table.n_actions, table.name))
 
     return choose
 
@@ -216,11 +210,9 @@ SEARCHES: Mapping[str, Callable[[AdaptingJob], int]] = MappingProxyType(
 
 NAMES = (*FIXED, BY_HAND, "random", *SEARCHES, *BANDITS)
 
-_FIXED_NAME = re.compile(r"fixed-([0-9]+)")
-
 
 def read_policy(text: str) -> str:
-    """Return the name of a policy: one of `NAMES`, or ``fixed-`` and the digit of each action.
+    """Return the name of a policy: one of `NAMES`, or ``fixed-`` and a sequence, see `hdrl.base.sequences.words_of`.
 
     Raises
     ------
@@ -228,8 +220,8 @@ def read_policy(text: str) -> str:
         If there is no such policy.
     """
     name = text.strip().lower().replace("_", "-")
-    if name not in NAMES and not _FIXED_NAME.fullmatch(name):
-        raise UnknownName("policy", text, (*NAMES, "fixed-010"))
+    if name not in NAMES and not is_fixed(name):
+        raise UnknownName("policy", text, (*NAMES, EXAMPLE))
     return name
 
 
@@ -247,9 +239,8 @@ def index_advisor(weights: NDArray[np.float64]) -> Advisor:
 
 def make_advisor(policy: str, random: np.random.Generator) -> Advisor:
     """Return the advisor of a policy."""
-    fixed = _FIXED_NAME.fullmatch(policy)
-    if fixed:
-        return Chooses(_fixed(fixed.group(1)))
+    if is_fixed(policy):
+        return Chooses(_fixed(policy))
     if policy in BANDITS:
         return Bandit(BANDITS[policy], random)
     if policy == BY_HAND:

@@ -58,9 +58,9 @@ class AdaptationInputs(
     def generate(
         self, sweep: AdaptationSweep, machine: Device, n_items: int, *, offered_load: float, seed: int
     ) -> Jobs:
-        """Return jobs of random shipped tables that come as a Poisson process; tables of other devices are left out."""
-        text = sweep.workloads[0] if sweep.workloads else self.generator
-        tables = find_tables(text, sweep.path_of(text), sweep.where)
+        """Return jobs of random tables of all workloads, or of all shipped ones, that come as a Poisson process."""
+        texts = sweep.workloads or [self.generator]
+        tables = [table for text in texts for table in find_tables(text, sweep.path_of(text), sweep.where)]
         load = poisson_jobs(f"{self.generator}@{offered_load:g}", tables, n_items, offered_load, seed)
         check_device(load, machine)
         return load
@@ -84,10 +84,9 @@ class AdaptationInputs(
                 found.append(("few-draws", f"{load.name}: {_words(few)} {words}"))
             mixed = [table.name for table in load.tables if not table.has_validation]
             if mixed:
-                words = (
-                    "holds test accuracies alone, so that policies that try sequences out see what they are judged by"
-                )
-                found.append(("no-validation", f"{load.name}: {_words(mixed)} {words}"))
+                words = "test accuracies alone, so that policies that try sequences out see what they are judged by"
+                verb = "holds" if len(mixed) == 1 else "hold"
+                found.append(("no-validation", f"{load.name}: {_words(mixed)} {verb} {words}"))
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, WorkloadError
+from hdrl.base.errors import DecisionError, WorkloadError, readable
 from hdrl.compiled.records import of
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
-from hdrl.settings.adaptation.table import Table
+from hdrl.settings.adaptation.table import Table, mean_accuracy
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, OutcomeTrace, TaskState
 
 OTHER = -1
@@ -137,8 +138,7 @@ def _observer_of(advisor: Advisor) -> Callable[[AdaptingJob, int | str, float], 
 def outcome(job: AdaptingJob, sequence: int) -> tuple[Any, ...]:
     """Return the outcome of a job under a sequence, a row of `OUTCOME_DTYPE`; refuse unknown sequences."""
     table = job.table
-    if not 0 <= sequence < table.n_sequences:
-        raise DecisionError(f"{table.name}: no sequence {sequence}, expected 0 to {table.n_sequences - 1}")
+    sequence = _number("sequence", sequence, table.n_sequences, table.name)
     validation = job.train(sequence)
     expected = float(table.expected[sequence])
     n_ties = int(np.count_nonzero(table.expected == expected)) - 1
@@ -159,7 +159,7 @@ def _without_adaptation(table: Table, draw: int, rule: str, spent_s: float) -> t
     if rule not in table.others:
         raise WorkloadError(f"{table.name}: has no training by {rule}, which tables of hdrl adaptation table have")
     validation, test = table.others[rule]
-    expected = float(test.mean())
+    expected = float(mean_accuracy(test))
     n_ties = int(np.count_nonzero(table.expected == expected))
     found = (OTHER, validation[draw], test[draw], expected, table.best, table.rank(expected), n_ties, spent_s, 0)
     return tuple(found)
@@ -187,8 +187,17 @@ def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int
     """Return the sequence of decisions that are made one after the other, from the state and the actions so far."""
     actions: list[int] = []
     for _ in range(table.n_steps):
-        action = int(decide(table.state(actions), actions))
-        if not 0 <= action < table.n_actions:
-            raise DecisionError(f"{table.name}: no action {action}, expected 0 to {table.n_actions - 1}")
-        actions.append(action)
+        action = decide(table.state(actions), actions)
+        actions.append(_number("action", action, table.n_actions, table.name))
     return table.sequence(actions)
+
+
+def _number(what: str, value: Any, n: int, where: str) -> int:
+    """Return a number below ``n``; refuse what is none."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < n:
+        raise DecisionError(f"{where}: no {what} {readable(repr(value))}, expected 0 to {n - 1}")
+    return number

@@ -16,6 +16,7 @@ from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import read_json
 from hdrl.base.hashing import sha256_of
 from hdrl.options.problems import shown
+from hdrl.settings.adaptation.machine import is_device_name
 from hdrl.settings.adaptation.models import MODELS, DnnModel, find_model, layer_ids, model_of, model_of_blocks
 
 SEED_DEVICE = "gv100"
@@ -26,6 +27,8 @@ LONGEST_S = 1e12
 
 MOST_SEQUENCES = 4096
 """Sequences of a table at most."""
+
+_MEAN_DIGITS = 12
 
 Floats = NDArray[np.float64]
 
@@ -107,7 +110,7 @@ class Table:
     @cached_property
     def expected(self) -> Floats:
         """Mean test accuracy of each sequence."""
-        return np.asarray(self.test.mean(axis=1))
+        return mean_accuracy(self.test)
 
     @cached_property
     def expected_validation(self) -> Floats:
@@ -163,6 +166,11 @@ class Table:
         return sha256_of(arrays, rest)
 
 
+def mean_accuracy(draws: Floats) -> Floats:
+    """Return means over the last axis, rounded: trainings of equal sums tie, whatever the order of their terms."""
+    return np.asarray(draws.mean(axis=-1).round(_MEAN_DIGITS))
+
+
 def n_states(n_actions: int, n_steps: int) -> int:
     """Return the number of states that a job can be in before its decisions."""
     return sum(n_actions**step for step in range(n_steps))
@@ -175,17 +183,17 @@ def read_table(path: Path) -> Table:
         raise ReadError(path, "is not a table of adaptations, expected an object with model, scenario and rows")
     model = _model(data, path)
     rows = [_row(row, number, path) for number, row in enumerate(data["rows"])]
-    n_steps, n_actions = len(rows[0]["actions"]), len(model.targets) + 1
+    n_steps, n_actions, n_draws = len(rows[0]["actions"]), len(model.targets) + 1, len(rows[0]["draws"])
     if n_actions**n_steps > MOST_SEQUENCES:
         raise ReadError(
             path, f"has {n_steps} decisions among {n_actions} actions, more than {MOST_SEQUENCES} sequences"
         )
-    ordered = _in_order(rows, n_actions, n_steps, path)
-    outcomes = _array([row["draws"] for row in ordered], path, "draws")
-    if outcomes.ndim != 3:
-        raise ReadError(path, "has rows without draws, expected pairs of accuracies from 0 to 1")
-    budget_s = _budget_s(data, ordered, path)
-    rungs, curves = _curves(data, ordered, outcomes.shape[1], path)
+    budget_s = _budget_s(data, rows, path)
+    rungs = _rungs(data, rows, path)
+    parts = {"draws": (n_draws, 2), "curves": (n_draws, len(rungs)), "before": (n_draws, n_steps)}
+    order = _order(rows, n_actions, n_steps, path)
+    found = {key: _accuracies(rows, key, shape, path) for key, shape in parts.items()}
+    draws, curves, before = (values[order] if len(values) else values for values in found.values())
     return Table(
         name=path.stem,
         model=model,
@@ -194,14 +202,14 @@ def read_table(path: Path) -> Table:
         device=_device(data, path),
         budget_s=budget_s,
         n_steps=n_steps,
-        validation=outcomes[:, :, 0].copy(),
-        test=outcomes[:, :, 1].copy(),
-        time_left_s=_times_left(ordered, n_actions, n_steps, budget_s, path),
+        validation=draws[:, :, 0].copy(),
+        test=draws[:, :, 1].copy(),
+        time_left_s=_times_left([rows[one] for one in order], n_actions, n_steps, budget_s, path),
         rungs=rungs,
         curves=curves,
-        before=_before(ordered, (*outcomes.shape[:2], n_steps), path),
-        others=_others(data, outcomes.shape[1], path),
-        has_validation="draws" in data["rows"][0],
+        before=before,
+        others=_others(data, n_draws, path),
+        has_validation=all("draws" in row for row in data["rows"]),
     )
 
 
@@ -227,9 +235,9 @@ def _are_texts(value: Any) -> bool:
 
 def _device(data: Mapping[str, Any], path: Path) -> str:
     device = data.get("device", SEED_DEVICE)
-    if not isinstance(device, str) or not device.strip():
+    if not isinstance(device, str) or not is_device_name(device):
         raise ReadError(path, f"device is {shown(device)}, expected the name of the device that ran the jobs")
-    return device
+    return device.strip()
 
 
 def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
@@ -238,48 +246,61 @@ def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
     if not is_row or not all(isinstance(one, int) and not isinstance(one, bool) for one in row["actions"]):
         raise ReadError(path, f"rows[{number}] has no actions, expected a list of whole numbers")
     left_s = row.get("timeleft_s")
-    if not isinstance(left_s, list) or len(left_s) != len(row["actions"]) or not row["actions"]:
+    is_times = isinstance(left_s, list) and all(_is_within(one, LONGEST_S) for one in left_s)
+    if not is_times or len(left_s) != len(row["actions"]) or not left_s:
         raise ReadError(path, f"rows[{number}].timeleft_s is not one number for each action")
     if "draws" in row:
-        if not isinstance(row["draws"], list) or not all(map(_is_draw, row["draws"])):
+        if not isinstance(row["draws"], list) or not row["draws"]:
             raise ReadError(path, f"rows[{number}].draws are not pairs of accuracies from 0 to 1")
         return dict(row)
-    draw = [row.get("accuracy")] * 2
-    if not _is_draw(draw):
-        raise ReadError(path, f"rows[{number}].accuracy is {shown(draw[0])}, expected a number from 0 to 1")
-    return {**row, "draws": [draw]}
+    if not _is_within(row.get("accuracy"), 1.0):
+        raise ReadError(path, f"rows[{number}].accuracy is {shown(row.get('accuracy'))}, expected a number from 0 to 1")
+    return {**row, "draws": [[row["accuracy"]] * 2]}
 
 
-def _is_draw(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_share, value))
+def _is_within(value: Any, limit: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= limit
 
 
-def _is_share(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+def _are_accuracies(value: Any, shape: tuple[int, ...]) -> bool:
+    """Return True for nested lists of a shape with numbers from 0 to 1."""
+    if not shape:
+        return _is_within(value, 1.0)
+    is_list = isinstance(value, list) and len(value) == shape[0]
+    return is_list and all(_are_accuracies(one, shape[1:]) for one in value)
 
 
-def _in_order(rows: list[dict[str, Any]], n_actions: int, n_steps: int, path: Path) -> list[dict[str, Any]]:
+def _accuracies(rows: Sequence[Mapping[str, Any]], key: str, shape: tuple[int, int], path: Path) -> Floats:
+    """Return accuracies of all rows, shape ``(n_rows, *shape)``; empty if no row has any."""
+    if not any(key in row for row in rows):
+        return np.zeros((0, 0, 0))
     for number, row in enumerate(rows):
-        if len(row["actions"]) != n_steps or not all(0 <= action < n_actions for action in row["actions"]):
+        if not _are_accuracies(row.get(key), shape):
+            raise ReadError(path, f"rows[{number}].{key} are not {shape[0]} x {shape[1]} accuracies from 0 to 1")
+    return np.array([row[key] for row in rows], dtype=np.float64)
+
+
+def _order(rows: Sequence[Mapping[str, Any]], n_actions: int, n_steps: int, path: Path) -> list[int]:
+    """Return the row of each sequence."""
+    found: dict[tuple[int, ...], int] = {}
+    for number, row in enumerate(rows):
+        actions = tuple(row["actions"])
+        if len(actions) != n_steps or not all(0 <= action < n_actions for action in actions):
             what = f"{n_steps} whole numbers from 0 to {n_actions - 1}"
-            raise ReadError(path, f"rows[{number}].actions are {row['actions']}, expected {what}")
-    by_actions = {tuple(row["actions"]): row for row in rows}
+            raise ReadError(path, f"rows[{number}].actions are {_words(actions)}, expected {what}")
+        if actions in found:
+            raise ReadError(path, f"rows[{number}].actions are {_words(actions)}, those of rows[{found[actions]}], too")
+        found[actions] = number
     wanted = list(itertools.product(range(n_actions), repeat=n_steps))
-    missing = next((one for one in wanted if one not in by_actions), None)
-    if missing is not None or len(rows) != len(wanted):
-        what = f"has no row of actions {list(missing)}" if missing is not None else f"has {len(rows)} rows"
-        raise ReadError(path, f"{what}, expected each of {len(wanted)} sequences once")
-    return [by_actions[one] for one in wanted]
+    missing = next((one for one in wanted if one not in found), None)
+    if missing is not None:
+        raise ReadError(path, f"has no row of actions {list(missing)}, expected each of {len(wanted)} sequences once")
+    return [found[one] for one in wanted]
 
 
-def _array(values: Any, path: Path, what: str) -> Floats:
-    try:
-        found = np.array(values, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise ReadError(path, f"has rows whose {what} are lists of different lengths") from None
-    if not np.isfinite(found).all():
-        raise ReadError(path, f"has rows whose {what} are not all numbers")
-    return found
+def _words(actions: Sequence[int]) -> str:
+    most = MOST_SEQUENCES.bit_length()
+    return f"[{', '.join(map(shown, actions[:most]))}{', ...' if len(actions) > most else ''}]"
 
 
 def _budget_s(data: Mapping[str, Any], rows: list[dict[str, Any]], path: Path) -> float:
@@ -290,46 +311,38 @@ def _budget_s(data: Mapping[str, Any], rows: list[dict[str, Any]], path: Path) -
     return float(budget_s)
 
 
-def _times_left(rows: list[dict[str, Any]], n_actions: int, n_steps: int, budget_s: float, path: Path) -> Floats:
+def _times_left(rows: Sequence[Mapping[str, Any]], n_actions: int, n_steps: int, budget_s: float, path: Path) -> Floats:
     """Return the mean time left of the rows that pass through each state."""
-    times = _array([row["timeleft_s"] for row in rows], path, "timeleft_s")
+    times = np.array([row["timeleft_s"] for row in rows], dtype=np.float64)
     parts = [times[:, step].reshape(n_actions**step, -1).mean(axis=1) for step in range(n_steps)]
-    if not np.all((times > 0) & (times <= budget_s)) or np.any(np.diff(times, axis=1) >= 0):
+    # Means of branches fall, too, so that no training of a copy costs less than nothing.
+    falls = [np.repeat(before, n_actions) > after for before, after in itertools.pairwise(parts)]
+    if (
+        not np.all((times > 0) & (times <= budget_s))
+        or np.any(np.diff(times, axis=1) >= 0)
+        or not all(map(np.all, falls))
+    ):
         raise ReadError(path, "has times left that do not fall from decision to decision within the budget")
     return np.concatenate(parts)
 
 
-def _curves(
-    data: Mapping[str, Any], rows: list[dict[str, Any]], n_draws: int, path: Path
-) -> tuple[tuple[float, ...], Floats]:
-    if "rungs" not in data:
-        return (), np.zeros((0, 0, 0))
-    if any("curves" not in row for row in rows):
-        raise ReadError(path, "has rungs, but rows without curves, expected the accuracies at the rungs of each draw")
-    rungs = _array(data["rungs"], path, "rungs")
-    curves = _array([row.get("curves") for row in rows], path, "curves")
-    if rungs.ndim != 1 or not np.all((rungs > 0) & (rungs < 1)) or np.any(np.diff(rungs) <= 0):
+def _rungs(data: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> tuple[float, ...]:
+    rungs = data.get("rungs", [])
+    are_shares = isinstance(rungs, list) and all(_is_within(one, 1.0) and 0 < one < 1 for one in rungs)
+    if not are_shares or any(after <= before for before, after in itertools.pairwise(rungs)):
         raise ReadError(path, "rungs are not ascending shares between 0 and 1")
-    if curves.shape != (len(rows), n_draws, len(rungs)):
-        raise ReadError(path, f"has curves that are not {n_draws} times {len(rungs)} numbers")
-    return tuple(rungs.tolist()), curves
-
-
-def _before(rows: list[dict[str, Any]], shape: tuple[int, ...], path: Path) -> Floats:
-    if "before" not in rows[0]:
-        return np.zeros((0, 0, 0))
-    found = _array([row.get("before") for row in rows], path, "before")
-    if found.shape != shape:
-        raise ReadError(path, f"has before that is not {shape[1]} times {shape[2]} numbers")
-    return found
+    if rungs and any("curves" not in row for row in rows):
+        raise ReadError(path, "has rungs, but rows without curves, expected the accuracies at the rungs of each draw")
+    if not rungs and any("curves" in row for row in rows):
+        raise ReadError(path, "has curves, but no rungs, expected the shares of time at which they were measured")
+    return tuple(map(float, rungs))
 
 
 def _others(data: Mapping[str, Any], n_draws: int, path: Path) -> dict[str, Floats]:
     others = data.get("others", {})
     if not isinstance(others, Mapping):
         raise ReadError(path, "others is not an object")
-    found = {name: _array(draws, path, f"others.{name}") for name, draws in others.items()}
-    for name, draws in found.items():
-        if draws.shape != (n_draws, 2):
-            raise ReadError(path, f"others.{name} is not {n_draws} pairs of accuracies")
-    return {name: draws.T.copy() for name, draws in found.items()}
+    for name, draws in others.items():
+        if not _are_accuracies(draws, (n_draws, 2)):
+            raise ReadError(path, f"others.{name} are not {n_draws} x 2 accuracies from 0 to 1")
+    return {name: np.array(draws, dtype=np.float64).T.copy() for name, draws in others.items()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hdrl.base.errors import WorkloadError
+from hdrl.settings.adaptation.load import check_names
 from hdrl.settings.adaptation.table import Table
 
 DIGITS = 6
@@ -18,8 +20,8 @@ def values_json(tables: Sequence[Table]) -> dict[str, Any]:
     """Return validation accuracies by the share of the budget after which a job is stopped.
 
     They were measured before each decision, at the rungs behind the last one, and at the end. A network that has not
-    been trained is as good as guessing. What a job was to do later does not change what it is worth now, so a table of
-    one budget holds all shorter ones; but for training rules that look ahead to the end.
+    been trained is as good as guessing, unless that was measured, too. What a job was to do later does not change what
+    it is worth now, so a table of one budget holds all shorter ones; but for training rules that look ahead to the end.
 
     Returns
     -------
@@ -30,9 +32,12 @@ def values_json(tables: Sequence[Table]) -> dict[str, Any]:
 
     Raises
     ------
+    OptionsError
+        If two tables have one name.
     WorkloadError
-        If a table holds no accuracies on the way.
+        If a table holds no accuracies on the way, a single training, or decisions at the same time.
     """
+    check_names("TABLE", tables)
     return {"of": "validation accuracy", "jobs": [_table_json(table) for table in tables]}
 
 
@@ -41,29 +46,37 @@ def _table_json(table: Table) -> dict[str, Any]:
         raise WorkloadError(
             f"{table.name}: has no accuracies during the training; make it again with hdrl adaptation table"
         )
-    guess = 1.0 / _n_classes(table)
+    if table.n_draws < 2:
+        raise WorkloadError(
+            f"{table.name}: has one training of each sequence, expected two or more: advisors use half of them"
+        )
+    guess = 1.0 / table.model.n_outputs
     rows = []
     for sequence in range(table.n_sequences):
         actions = table.actions(sequence)
         left_s = np.array([table.time_left_s[table.state(actions[:step])] for step in range(table.n_steps)])
         decisions = 1.0 - left_s / table.budget_s
         last = decisions[-1]
-        shares = [0.0, *decisions, *(last + np.array(table.rungs) * (1.0 - last)), 1.0]
+        measured = [*decisions, *(last + np.array(table.rungs) * (1.0 - last)), 1.0]
+        shares = [round(float(one), DIGITS) for one in measured]
+        first = [] if shares[0] == 0.0 else [0.0]
+        if any(after <= before for before, after in itertools.pairwise(shares)):
+            raise WorkloadError(f"{table.name}: has decisions or rungs within a millionth of the budget")
         draws = [
-            [round(guess, DIGITS), *table.before[sequence, draw], *table.curves[sequence, draw], value]
+            [
+                *(round(guess, DIGITS) for _ in first),
+                *table.before[sequence, draw],
+                *table.curves[sequence, draw],
+                value,
+            ]
             for draw, value in enumerate(table.validation[sequence])
         ]
         rows.append(
             {
                 "actions": list(actions),
-                "decisions": [round(float(one), DIGITS) for one in decisions],
-                "shares": [round(float(one), DIGITS) for one in shares],
+                "decisions": shares[: table.n_steps],
+                "shares": first + shares,
                 "draws": [[float(one) for one in draw] for draw in draws],
             }
         )
     return {"name": table.name, "rows": rows}
-
-
-def _n_classes(table: Table) -> int:
-    """Return the number of classes of a network: the outputs of its last linear layer."""
-    return next(layer.sizes[-1] for layer in reversed(table.model.layers) if layer.kind == "linear")

@@ -16,6 +16,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
     """The policies."""
 
     default_baseline = DEFAULT_BASELINE
+    functions = "policy(view) or priority(job, now_s)"
 
     def names(self) -> Sequence[str]:
         """Return the names of all policies."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hdrl.base.csvfiles import atomic_table
+from hdrl.base.sequences import words_of
 from hdrl.metrics.formulas import summary
 from hdrl.metrics.tasks import is_finished
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
@@ -82,9 +83,9 @@ def write_values(trace: TaskTrace, folder: Path) -> None:
     with atomic_table(folder / VALUES_FILE, VALUE_COLUMNS) as write_row:
         for job, outcome in enumerate(trace.outcomes):
             table = values.tables[values.table[job]]
-            actions = "".join(map(str, table.actions(int(outcome["sequence"]))[: outcome["n_decisions"]]))
+            done = table.actions(int(outcome["sequence"]))[: outcome["n_decisions"]]
             numbers = [float(outcome[name]) for name in VALUE_COLUMNS[4:]]
-            write_row([job, table.name, int(values.draw[job]), actions, *numbers])
+            write_row([job, table.name, int(values.draw[job]), words_of(done, table.n_actions), *numbers])
 
 
 FILES = (

@@ -16,6 +16,7 @@ class PipelinePolicies(PolicyBook):
     """The policies."""
 
     default_baseline = "edf_global+fusion"
+    functions = "policy(view)"
 
     def names(self) -> Sequence[str]:
         """Return the names of all policies."""

@@ -18,6 +18,7 @@ from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.experiments.adaptation import adaptation_ranks, adaptation_transfer  # noqa: E402
 from hdrl.launcher.launch import launch  # noqa: E402
+from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
 from hdrl.learn.portable import own  # noqa: E402
 from hdrl.learn.rollout import Steps  # noqa: E402
@@ -221,6 +222,26 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
         model.play(read_device(DEVICE), jobs_of("other", [other], 1)).outcomes["rank"][0] for model in (parent, wrong)
     )
     assert played(jobs_of("other", [other], 1), own) < by_parent == by_child
+
+
+def test_other_jobs_of_the_trained_tables_are_known_again(tmp_path: Path) -> None:
+    for name, best in (("made", (1, 0, 2)), ("other", (3, 3, 0))):
+        write_table(tmp_path / f"{name}.json", table_json(best, n_draws=10, noise=0.01))
+    learning = {"algorithm": "advisor", "n_envs": 4, "iterations": 1, "tensorboard": False, "episodes": {"n_jobs": 1}}
+    options = {"setting": "adaptation", "platform": DEVICE, "workload": "made.json", "nb_jobs": 60}
+    (tmp_path / "learn.json").write_text(json.dumps({**options, "learning": learning}))
+    done = CliRunner().invoke(launch, [str(tmp_path / "learn.json"), "--out", str(tmp_path / "out"), "--quiet"])
+    assert done.exit_code == 0, done.output
+    for name, n_known in (("made", 3), ("other", 0)):
+        words = ["compare", str(tmp_path / "out" / "model.pt"), "never", "--setting", "adaptation", "-p", DEVICE]
+        words += ["-w", str(tmp_path / f"{name}.json"), "--set", "nb_jobs=60", "--range", "0.7:1", "--windows", "6:3"]
+        judged = tmp_path / f"judged-{name}"
+        done = CliRunner().invoke(cli, [*words, "-j", "1", "--quiet", "--out", str(judged)])
+        assert done.exit_code == 0, done.output
+        warnings = json.loads((judged / "summary.json").read_text())["warnings"]
+        found = [one["text"] for one in warnings if one["kind"] == "trained-on"]
+        assert len(found) == bool(n_known)
+        assert all(f"was trained on jobs of at least {n_known} of the 3 windows" in text for text in found), found
 
 
 def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_measured_times_are_read(tmp_path: Path) -> None:
     assert ran == [1]
     with pytest.raises(OptionsError, match="holds no time for 1x40: conv1d 1 8 3"):
         clock.took_s(model.deepened(0), (1, 40), 8, lambda: None)
-    with pytest.raises(OptionsError, match="clock 'counted' counts for counted, not for gv100"):
+    with pytest.raises(OptionsError, match="device is 'gv100', but clock 'counted' counts work on counted"):
         find_clock("counted", read_device("gv100"))
 
 
@@ -197,6 +198,11 @@ def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
     assert is_measured(plan, 0, parts[0])
     with pytest.raises(ReadError, match="was measured by another plan"):
         is_measured(plan, 5, parts[0])
+    damaged = json.loads(parts[1].read_text())
+    damaged["curve"].popitem()
+    write_json(tmp_path / "damaged.json", damaged)
+    with pytest.raises(ReadError, match="lacks some of 27 sequences: remove it to measure them again"):
+        is_measured(plan, 1, tmp_path / "damaged.json")
     write_json(tmp_path / "table.json", table_json(plan, parts, "made"), indent=None)
     table = read_table(tmp_path / "table.json")
     assert (table.n_sequences, table.n_draws, table.rungs) == (27, 2, (0.25, 0.5))

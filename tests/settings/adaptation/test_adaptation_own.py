@@ -92,7 +92,8 @@ def test_a_table_of_an_own_network_is_measured_by_times_of_a_machine_and_read(
         (("--clock", "table:none.json"), "none.json"),
         (("--clock", "table:"), "clock is 'table:', expected counted, table:FILE or wall"),
         (("--clock", "table:broken.json"), "broken.json: is not a table of times, expected an object with machine"),
-        (("--device", "gv100"), "clock 'counted' counts for counted, not for gv100"),
+        (("--device", "gv100"), "device is 'gv100', but clock 'counted' counts work on counted, expected"),
+        (("--clock", "counted:2"), "clock is 'counted:2', expected counted, table:FILE or wall"),
         (("--budget", "nan"), "'nan' is not a valid float"),
         (("--start", "-1"), "are not within the budget"),
         (("--model", "wide.py"), "wide.py: 3 decisions among 17 actions are more than 4096 sequences"),
@@ -121,6 +122,7 @@ def test_plans_that_cannot_be_carried_out_are_one_line(
     ("source", "message"),
     [
         ("blocks = 3", "has no function blocks(shape, n_classes)"),
+        ("def blocks(shape): return []", "own.py:1: blocks(shape) takes other arguments, expected blocks(shape, n_cl"),
         ("def blocks(shape, n): return [1]", "blocks returns no list of lists of layers in words"),
         ("def blocks(shape, n): return ['relu']", "blocks returns no list of lists of layers in words"),
         ("def blocks(shape, n): return []", "own has no blocks"),

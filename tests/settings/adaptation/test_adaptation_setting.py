@@ -13,6 +13,8 @@ from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import find_setting
 from hdrl.settings.adaptation.env import AdaptationVectorEnv
+from hdrl.settings.adaptation.figures import sequences
+from hdrl.settings.adaptation.files import read_run
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.simulation import Advisor, simulate
@@ -115,12 +117,34 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
     assert "overload" not in said, "jobs that come one after the other wait for nothing"
 
 
+def test_tables_of_one_name_are_drawn_apart(tmp_path: Path) -> None:
+    layers = ["linear 4 4", "relu", "linear 4 2"]
+    few = [row for row in table_json()["rows"] if 3 not in row["actions"]]
+    runs = []
+    for name, changes, actions in (("few", {"layers": layers, "rows": few}, "111"), ("many", {}, "333")):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_table(folder / "same.json", table_json(**changes))
+        options = {"setting": "adaptation", "platform": DEVICE, "workload": "same.json", "nb_jobs": 3}
+        (folder / "options.json").write_text(json.dumps({**options, "agent": {"policy": f"fixed-{actions}"}}))
+        run(folder / "options.json", "--out", folder / "run", command=launch)
+        runs.append(read_run(folder / "run", name).data)
+    for order in (runs, runs[::-1]):
+        figure = sequences(order)
+        parts = [part for part in figure.axes if part.get_visible()]
+        assert [part.get_title(loc="left") for part in parts] == ["same", "same"]
+        assert sorted(text.get_text() for part in parts for text in part.texts) == ["111", "333"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"platform": "a/b"}, "platform: 'a/b' is not a device, expected the name that tables say"),
         ({"workload": "tabels"}, "no shipped table 'tabels', and no such file"),
-        ({"agent": {"policy": "fixed-09"}}, "policy fixed-09: one has 3 decisions among 4 actions"),
+        (
+            {"agent": {"policy": "fixed-09"}},
+            "fixed-09: one has 3 decisions among 4 actions, expected one like fixed-333",
+        ),
         ({"platform": "gv100"}, "expected platform made"),
     ],
 )
@@ -131,6 +155,35 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path, changes: dict[str, 
     assert done.exit_code == 2
     assert message in done.output
     assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def advise(situation): return None", "no action None, expected 0 to 3"),
+        ("def advise(situation): return 1.7", "no action 1.7, expected 0 to 3"),
+        ("def advise(situation): return '1'", "no action '1', expected 0 to 3"),
+        ("def advise(situation): return -1", "no action -1, expected 0 to 3"),
+        ("def advise(): return 1", "mine.py:1: advise() takes other arguments, expected advise(situation)"),
+        ("async def advise(situation): return 1", "is a coroutine, expected a function advise(situation)"),
+        ("advice = 1", "defines no agent, expected a function advise(situation), a subclass of"),
+    ],
+)
+def test_functions_that_give_no_action_are_one_line(folder: Path, tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    options = {"setting": "adaptation", "platform": DEVICE, "workload": str(folder), "agent": {"file": "mine.py"}}
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out"), "--quiet"])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    assert message in done.output
+
+
+def test_generated_jobs_are_of_all_workloads(folder: Path) -> None:
+    setting = find_setting("adaptation")
+    where = {"platform": DEVICE, "workloads": [str(folder / "one.json"), str(folder / "two.json")], "loads": [0.5]}
+    sweep = setting.inputs.Sweep(candidates=["never"], windows={"length": 4}, setting="adaptation", **where)
+    load = setting.inputs.generate(sweep, read_device(DEVICE), 40, offered_load=0.5, seed=1)
+    assert {load.tables[number].name for number in load.table} == {"one", "two"}
 
 
 @pytest.mark.parametrize("bases", [(), (Advisor,)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.base.errors import HdrlError, ReadError, UnknownName, WorkloadError
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
+from hdrl.settings.adaptation.files import FILES, JOBS_FILE, SEQUENCES_FILE
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.metrics import compute_metrics
@@ -139,6 +141,75 @@ def test_linear_decay_is_ranked_though_it_is_no_sequence(table: Table) -> None:
     assert trace.outcomes["rank"][0] == 1 + better
 
 
+def test_sequences_of_equal_sums_tie_whatever_the_order_of_their_trainings(tmp_path: Path) -> None:
+    # The sums of the first two are 0.6 and 0.6000000000000001 if numbers are added as they come.
+    tests = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.2, 0.3, 0.1], [0.5, 0.5, 0.5]]
+    rows = [
+        {"actions": [action], "timeleft_s": [50.0], "draws": [[0.5, one] for one in draws]}
+        for action, draws in enumerate(tests)
+    ]
+    others = {"linear-decay": [[0.5, one] for one in (0.3, 0.1, 0.2)]}
+    data = {"model": "convnet2", "device": "made", "budget_s": BUDGET_S, "rows": rows, "others": others}
+    one = read_table(write_table(tmp_path / "one.json", data))
+    for policy, rank, n_ties in (("fixed-0", 2, 2), ("fixed-1", 2, 2), ("fixed-2", 2, 2), ("linear-decay", 2, 3)):
+        trace = simulate(read_device("made"), jobs_of("one", [one], 1), make_advisor(policy, np.random.default_rng(0)))
+        assert (trace.outcomes["rank"][0], trace.outcomes["n_ties"][0]) == (rank, n_ties)
+
+
+def test_actions_of_more_than_one_digit_are_kept_apart(tmp_path: Path) -> None:
+    n_actions = 12
+    rows = [
+        {"actions": [*actions], "timeleft_s": [60.0, 50.0], "accuracy": number / n_actions**2}
+        for number, actions in enumerate(itertools.product(range(n_actions), repeat=2))
+    ]
+    layers = [["linear 4 4", "relu"]] * (n_actions - 1)
+    data = {"model": "deep", "layers": layers, "device": "made", "budget_s": BUDGET_S, "rows": rows}
+    deep = read_table(write_table(tmp_path / "deep.json", data))
+    trace = simulate(
+        read_device("made"), jobs_of("deep", [deep], 1), make_advisor("fixed-1-10", np.random.default_rng(0))
+    )
+    assert trace.outcomes["test"][0] == 22 / n_actions**2
+    for file in FILES:
+        file.write(trace, tmp_path)
+    with (tmp_path / JOBS_FILE).open() as jobs, (tmp_path / SEQUENCES_FILE).open() as sequences:
+        assert [row["actions"] for row in csv.DictReader(jobs)] == ["1-10"]
+        assert len({row["actions"] for row in csv.DictReader(sequences)}) == n_actions**2
+    with pytest.raises(
+        OptionsError, match="fixed-110: deep has 2 decisions among 12 actions, expected one like fixed-11"
+    ):
+        simulate(read_device("made"), jobs_of("deep", [deep], 1), make_advisor("fixed-110", np.random.default_rng(0)))
+
+
+def test_values_that_no_scheduler_could_use_are_refused(tmp_path: Path) -> None:
+    def made(name: str, left_s: list[float], n_draws: int = 2) -> Table:
+        data = table_json(n_draws=n_draws)
+        return read_table(
+            write_table(tmp_path / name, {**data, "rows": [{**r, "timeleft_s": left_s} for r in data["rows"]]})
+        )
+
+    # A job that is decided about before it trains was measured then.
+    row = values_json([made("at once.json", [BUDGET_S, 50.0, 40.0])])["jobs"][0]["rows"][0]
+    assert row["shares"] == [0.0, 0.5, 0.6, 0.8, 1.0]
+    assert row["draws"][0][0] == 0.2
+    usual = made("usual.json", [60.0, 50.0, 40.0])
+    for tables, message in (
+        ([usual, usual], "two tables are called 'usual'"),
+        ([made("close.json", [60.0, 59.99999, 40.0])], "close: has decisions or rungs within a millionth"),
+        ([made("single.json", [60.0, 50.0, 40.0], 1)], "single: has one training of each sequence, expected two"),
+    ):
+        with pytest.raises(HdrlError, match=message):
+            values_json(tables)
+    with pytest.raises(OptionsError, match="both: two tables are called 'usual'"):
+        jobs_of("both", [usual, usual], 4)
+
+
+def test_values_of_a_network_that_ends_with_a_convolution(tmp_path: Path) -> None:
+    layers = ["conv1d 1 8 3", "relu", "conv1d 8 5 3", "adaptive_avgpool", "flatten"]
+    rows = [row for row in table_json()["rows"] if 3 not in row["actions"]]
+    ends = read_table(write_table(tmp_path / "ends.json", table_json(layers=layers, rows=rows)))
+    assert values_json([ends])["jobs"][0]["rows"][0]["draws"][0][0] == 1 / 5
+
+
 def test_what_is_shared_is_paid_once(table: Table) -> None:
     job = AdaptingJob(table, 0, 0)
     job.train(table.sequence([0, 0, 0]), rung=0)
@@ -153,6 +224,14 @@ BROKEN: dict[str, dict[str, Any]] = {
     "time": {"timeleft_s": [40.0, 50.0, 60.0]},
     "draw": {"draws": [[0.5, 1.5]] * 2},
     "draws": {"draws": [[0.5, 0.5]]},
+    "no draws": {"draws": []},
+    "text": {"timeleft_s": ["60", 50.0, 40.0]},
+    "branch": {"timeleft_s": [99.0, 98.0, 97.0]},
+    "before": {"before": [[0.2, 0.3, -0.1]] * 2},
+    "others": {"others": {"linear-decay": [[0.5, 7]] * 2}},
+    "rungs": {"rungs": ["0.5"]},
+    "no rungs": {"rungs": []},
+    "twice": {"actions": [0, 0, 2]},
     "actions": {"actions": [0, 0, 4]},
     "accuracy": {"accuracy": 7, "draws": None},
     "curves": {"curves": None},
@@ -182,8 +261,16 @@ def broken(change: str) -> dict[str, Any]:
     [
         ("row", "has no row of actions [0, 1, 1], expected each of 64 sequences once"),
         ("time", "has times left that do not fall"),
-        ("draw", "rows[3].draws are not pairs of accuracies from 0 to 1"),
-        ("draws", "has rows whose draws are lists of different lengths"),
+        ("draw", "rows[3].draws are not 2 x 2 accuracies from 0 to 1"),
+        ("draws", "rows[3].draws are not 2 x 2 accuracies from 0 to 1"),
+        ("no draws", "rows[3].draws are not pairs of accuracies from 0 to 1"),
+        ("text", "rows[3].timeleft_s is not one number for each action"),
+        ("branch", "has times left that do not fall"),
+        ("before", "rows[3].before are not 2 x 3 accuracies from 0 to 1"),
+        ("others", "others.linear-decay are not 2 x 2 accuracies from 0 to 1"),
+        ("rungs", "rungs are not ascending shares between 0 and 1"),
+        ("no rungs", "has curves, but no rungs"),
+        ("twice", "rows[3].actions are [0, 0, 2], those of rows[2], too"),
         ("actions", "rows[3].actions are [0, 0, 4], expected 3 whole numbers from 0 to 3"),
         ("device", "device is '', expected the name of the device that ran the jobs"),
         ("accuracy", "rows[3].accuracy is 7, expected a number from 0 to 1"),
@@ -224,6 +311,7 @@ def test_what_tables_do_not_say_is_refused(tmp_path: Path, table: Table) -> None
     [
         ({"budget_s": 10**400}, "has no budget"),
         ({"budget_s": [1]}, "has no budget"),
+        ({"device": "a\nb"}, r"device is 'a\\nb', expected the name of the device"),
         ({"layers": ["linear ² 4"]}, "expected linear and 2 whole numbers above 0"),
         ({"layers": [f"linear {'9' * 5000} 4"]}, "expected linear and 2 whole numbers above 0"),
     ],

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
-from hdrl.base.pyfiles import AgentError, run_file
+from hdrl.base.pyfiles import AgentError
+from hdrl.experiment.run.agentfile import load_agent
 from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.analysis.guarantees import unavoidable_misses
 from hdrl.settings.pipelines.files import FILES, write_history
@@ -194,6 +195,12 @@ def test_wrong_decisions_are_refused():
             simulate_python(BOTH, load, wrong(kind))
     with pytest.raises(HdrlError, match="starts nothing more at 0 s, but 1 instances have not ended"):
         simulate_python(BOTH, load, lambda view: None)
+
+
+def test_a_function_of_other_arguments_is_refused(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("def policy(): return None\n")
+    with pytest.raises(AgentError, match=r"mine.py:1: policy\(\) takes other arguments, expected policy\(view\)"):
+        load_agent(tmp_path / "mine.py", lambda: "", policies=SETTING.policies)
 
 
 # ---------------------------------------------------------------------- the setting
@@ -511,12 +518,6 @@ def test_pictures():
     assert bars[:4] == [trace.is_missed[load.instances["pipeline"] == k].mean() for k in range(4)]
     assert bars[4:] == [0, 0, 0, 0]
     assert unavoidable_misses(BOTH, load) == 0
-
-
-def test_a_policy_file_takes_the_view(tmp_path: Path):
-    (tmp_path / "mine.py").write_text("def policy():\n    return None\n")
-    with pytest.raises(AgentError, match=r"mine.py:1: policy\(\) takes other arguments, expected policy\(view\)"):
-        SETTING.policies.from_module(run_file(tmp_path / "mine.py", trust=True)[0], tmp_path / "mine.py", "")
 
 
 def test_runs_of_many_pipelines_are_read(tmp_path: Path):

@@ -146,7 +146,7 @@ def device_of(clock: str, device: str | None) -> str:
         If the clock measures the time of another device.
     """
     name, _, rest = clock.partition(":")
-    own = {"counted": COUNTED, "wall": name}.get(name)
+    own = {"counted": COUNTED, "wall": clock}.get(clock)
     if name == "table" and rest:
         own = MeasuredClock(Path(rest)).machine
         if device not in (None, own):
@@ -170,9 +170,12 @@ def find_clock(text: str, device: Device) -> Any:
         If there is no such clock.
     """
     name, _, rest = text.partition(":")
-    if name == "counted":
+    if text == "counted":
         if device.name not in FLOPS_PER_S:
-            raise OptionsError(f"clock 'counted' counts for {', '.join(FLOPS_PER_S)}, not for {device.name}")
+            raise OptionsError(
+                f"device is {device.name!r}, but clock 'counted' counts work on {', '.join(FLOPS_PER_S)},"
+                " expected that or none, or another clock"
+            )
         return CountedClock(FLOPS_PER_S[device.name])
     if name == "table" and rest:
         return MeasuredClock(Path(rest))

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError
+from hdrl.envs.requests import checked_count
 from hdrl.settings.adaptation.index import best_actions, features
 from hdrl.settings.adaptation.live.clocks import find_clock
 from hdrl.settings.adaptation.live.data import read_data
@@ -44,8 +45,10 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.plan = plan
         data = read_data(plan.data, 0)
         model = read_model(plan.model, data.shape, data.n_classes)
-        self.observation_space = spaces.Box(0.0, N_IDS - 1.0, (1 + max_layers,), np.float32)
-        self.action_space = spaces.Discrete(len(model.targets) + 1)
+        n_numbers = 1 + checked_count("max_layers", max_layers)
+        self.observation_space = spaces.Box(0.0, N_IDS - 1.0, (n_numbers,), np.float32)
+        self.n_actions = len(model.targets) + 1
+        self.action_space = spaces.Discrete(self.n_actions)
         self._clock = find_clock(plan.clock, read_device(plan.device, "device"))
         self._job: LiveJob | None = None
         self._n_done = 0
@@ -99,7 +102,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         return int(best_actions(seen, weights[np.newaxis])[0])
 
     def _mask(self) -> dict[str, Any]:
-        return {"action_mask": np.ones(int(self.action_space.n), dtype=np.int8)}  # type: ignore[attr-defined]
+        return {"action_mask": np.ones(self.n_actions, dtype=np.int8)}
 
     def _seen(self, job: LiveJob) -> NDArray[np.float32]:
         found = np.zeros(self.observation_space.shape or (), dtype=np.float32)

@@ -11,6 +11,7 @@ from typing import Any
 
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
+from hdrl.base.sequences import words_of
 from hdrl.learn.threads import torch_threads
 from hdrl.settings.adaptation.live.clocks import MeasuredClock, find_clock
 from hdrl.settings.adaptation.live.data import read_data
@@ -90,10 +91,9 @@ def measure(plan: TablePlan, seed: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``left_s``: for each sequence, as digits, the time left before each decision; ``before`` and ``curve``:
-        validation accuracies then, and after the last one; ``draw``: accuracies at the end (validation and test);
-        ``others``: those of jobs that never
-        adapt, under other rules.
+        ``left_s``: for each sequence, see `words_of`, the time left before each decision; ``before`` and
+        ``curve``: validation accuracies then, and after the last one; ``draw``: accuracies at the end (validation and
+        test); ``others``: those of jobs that never adapt, under other rules.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _explore(
             here.train_until(here.rules.budget_s - (1.0 - rung) * last_s)
             curve.append(round(here.validation(), DIGITS))
         here.train_until(here.rules.budget_s)
-        key = "".join(map(str, actions))
+        key = words_of(actions, len(job.network.model.targets) + 1)
         found["left_s"][key], found["before"][key] = list(times), list(before)
         found["curve"][key], found["draw"][key] = curve, _accuracies(here)
 
@@ -159,7 +159,19 @@ def is_measured(plan: TablePlan, seed: int, path: Path) -> bool:
     data, head = read_json(path), _head(plan, seed)
     if not isinstance(data, Mapping) or {key: data.get(key) for key in head} != head or "before" not in data:
         raise ReadError(path, "was measured by another plan, expected another folder, or none")
+    keys = set(_sequences(plan).values())
+    parts = [data.get(name) for name in ("left_s", "before", "draw", "curve")]
+    if not all(isinstance(one, Mapping) and keys <= set(one) for one in parts) or "others" not in data:
+        raise ReadError(path, f"lacks some of {len(keys)} sequences: remove it to measure them again")
     return True
+
+
+def _sequences(plan: TablePlan) -> dict[tuple[int, ...], str]:
+    """Return the name of each sequence of a plan in its parts."""
+    data = read_data(plan.data, 0)
+    n_actions = len(read_model(plan.model, data.shape, data.n_classes).targets) + 1
+    every = itertools.product(range(n_actions), repeat=plan.n_steps)
+    return {actions: words_of(actions, n_actions) for actions in every}
 
 
 def measure_part(plan: TablePlan, seed: int) -> dict[str, Any]:
@@ -185,8 +197,7 @@ def table_json(plan: TablePlan, parts: Sequence[Path], scenario: str) -> dict[st
     model = read_model(plan.model, data.shape, data.n_classes)
     measured = [read_json(part) for part in parts]
     rows = []
-    for actions in itertools.product(range(len(model.targets) + 1), repeat=plan.n_steps):
-        key = "".join(map(str, actions))
+    for actions, key in _sequences(plan).items():
         times = [sum(column) / len(measured) for column in zip(*(one["left_s"][key] for one in measured), strict=True)]
         rows.append(
             {

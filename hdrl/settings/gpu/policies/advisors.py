@@ -7,7 +7,6 @@ than a scheduler would: what other trainings of the job's table were worth, its 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.sequences import EXAMPLE, fixed_actions, is_fixed
 from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad
@@ -97,12 +97,10 @@ FIXED: Mapping[str, Callable[[ValueTable], int]] = MappingProxyType(
 
 NAMES = (*FIXED, *INFORMED)
 
-_FIXED_NAME = re.compile(r"fixed-([0-9]+)")
-
 
 def is_advisor(text: str) -> bool:
-    """Return whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
-    return text in NAMES or _FIXED_NAME.fullmatch(text) is not None
+    """Return whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and a sequence."""
+    return text in NAMES or is_fixed(text)
 
 
 def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> OutcomeTrace:
@@ -148,16 +146,10 @@ def _decider(tables: Sequence[ValueTable], advisor: str) -> Callable[[Question],
         return lambda question: int(np.argmax(prefer(question))) // question.n_following
     if advisor in FIXED:
         return lambda question: FIXED[advisor](question.table)
-    fixed = _FIXED_NAME.fullmatch(advisor)
-    if fixed is None:
-        raise UnknownName("advisor", advisor, (*NAMES, "fixed-010"))
-    digits = fixed.group(1)
-    for table in tables:
-        if len(digits) != table.n_steps or int(max(digits)) >= table.n_actions:
-            raise OptionsError(
-                f"advisor {advisor}: {table.name} has {table.n_steps} decisions among {table.n_actions} actions"
-            )
-    return lambda question: int(digits[question.step])
+    if not is_fixed(advisor):
+        raise UnknownName("advisor", advisor, (*NAMES, EXAMPLE))
+    actions = [fixed_actions(advisor, table.n_steps, table.n_actions, table.name) for table in tables]
+    return lambda question: actions[0][question.step]
 
 
 def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable[[Question], int]) -> tuple[int, int]:
