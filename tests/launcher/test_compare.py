@@ -153,7 +153,10 @@ def test_many_rows_are_cut(folder: Path):
         ("fcfs -p homogeneous:16 --windows 9:2 --loads 0.7,0.9,0.7", "compare: loads holds 0.7 more than once"),
         ("fcfs -p homogeneous:16 -w log.swf --on mars", "no location 'mars' for workers, expected local, ray or"),
         ("fcfs -p homogeneous:16 -w log.swf -w log.swf", "compare: two workloads are called 'log'"),
-        ("nobody.py -p homogeneous:16 -w log.swf", "nobody.py: no such file, expected a policy (.py or .cpp) or a model"),
+        (
+            "nobody.py -p homogeneous:16 -w log.swf",
+            "nobody.py: no such file, expected a policy (.py or .cpp) or a model",
+        ),
         ("nobody.json", "nobody.json: no such file"),
         ("nobody.json fcfs", "nobody.json is a sweep file, which stands alone"),
         ("--resume", "--resume takes --out DIR and no candidates or other options"),
