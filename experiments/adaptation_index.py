@@ -149,8 +149,8 @@ def _bounds(tables: Sequence[Table]) -> dict[str, Choice]:
         rules = [best_rule(seen, worth, n_splits) for worth in others]
         learned: dict[str, Rule] = {}
         for family in {family_of(table.name) for table in tables}:
-            rest = [place for place, table in enumerate(tables) if family_of(table.name) != family]
-            worth = np.array([tables[place].expected_validation for place in rest])
+            rest = [position for position, table in enumerate(tables) if family_of(table.name) != family]
+            worth = np.array([tables[position].expected_validation for position in rest])
             learned[family] = best_rule(seen[rest], worth, n_splits)
         found[f"{name}, in hindsight"] = partial(_by_rule, dict.fromkeys(learned, rule))
         found[f"{name}, by other trainings"] = partial(_by_rules, rules)
@@ -176,4 +176,4 @@ def _of_others(table: Table, sequences: Sequence[int]) -> float:
 
 
 def _place(tables: Sequence[Table], table: Table) -> int:
-    return next(place for place, one in enumerate(tables) if one.name == table.name)
+    return next(position for position, one in enumerate(tables) if one.name == table.name)

@@ -124,15 +124,15 @@ def models_by_method(models: Sequence[Playable], families: Sequence[str]) -> dic
 
 def _judged(tables: Sequence[Table], choose: Choice, n_seeds: int) -> _Judged:
     regret, rank = np.zeros((len(tables), n_seeds)), np.zeros((len(tables), n_seeds))
-    for place, table in enumerate(tables):
+    for position, table in enumerate(tables):
         ranks = np.array([table.rank(accuracy) for accuracy in table.expected])
         for seed in range(n_seeds):
             found = choose(table, seed)
             if isinstance(found, float):
-                regret[place, seed], rank[place, seed] = table.best - found, table.rank(found)
+                regret[position, seed], rank[position, seed] = table.best - found, table.rank(found)
             else:
-                regret[place, seed] = table.best - np.add.reduce(found * table.expected)
-                rank[place, seed] = np.add.reduce(found * ranks)
+                regret[position, seed] = table.best - np.add.reduce(found * table.expected)
+                rank[position, seed] = np.add.reduce(found * ranks)
     return _Judged(regret, rank)
 
 
@@ -200,7 +200,7 @@ def _numbers(
     for name, one in judged.items():
         found[name, "regret"], found[name, "rank"] = measure(one.regret), measure(one.rank)
         for family in families:
-            of_family = [place for place, table in enumerate(tables) if family_of(table.name) == family]
+            of_family = [position for position, table in enumerate(tables) if family_of(table.name) == family]
             values = one.regret[of_family]
             found[f"{name} on {family}", "regret"] = Finding(float(values.mean()), trainings=_each(values))
     for method, name in pairs:
@@ -217,6 +217,6 @@ def _each(values: Regrets) -> tuple[float, ...]:
 def _groups(tables: Sequence[Table]) -> list[list[int]]:
     """Return the places of the tables of each network and its data: they differ in their starts alone."""
     found: dict[tuple[str, ...], list[int]] = {}
-    for place, table in enumerate(tables):
-        found.setdefault((table.data, *describe(table.model)), []).append(place)
+    for position, table in enumerate(tables):
+        found.setdefault((table.data, *describe(table.model)), []).append(position)
     return list(found.values())

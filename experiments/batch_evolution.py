@@ -182,8 +182,8 @@ def _tables_of(outcomes: Sequence[Sequence[WindowOutcome]], protocol: str) -> di
     values = elementary.log([[one.value for one in row] for row in outcomes])
     candidate_values = values[:, len(REFERENCES) :]
     return {
-        f"{protocol}, to {reference}": candidate_values - values[:, [place]]
-        for place, reference in enumerate(REFERENCES)
+        f"{protocol}, to {reference}": candidate_values - values[:, [position]]
+        for position, reference in enumerate(REFERENCES)
     }
 
 
@@ -219,13 +219,13 @@ def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, Finding]:
     """Return the results of a whole run over several policies that hardly differ, after the rivals."""
     found: dict[str, Finding] = {}
     played = run[len(REFERENCES) :]
-    for place, opponent in enumerate(OPPONENTS):
-        ratios = np.array([one.value / run[place].value for one in played])
+    for position, opponent in enumerate(OPPONENTS):
+        ratios = np.array([one.value / run[position].value for one in played])
         column = f"continuous, to {opponent}, weights changed"
         mean = float(elementary.exp(elementary.log(ratios).mean()))
         # The least and the largest are the ends of what such changes do.
         found[column] = Finding(mean, float(ratios.min()), float(ratios.max()), null=1.0)
-        longest = elementary.log([one.longest_s / run[place].longest_s for one in played])
+        longest = elementary.log([one.longest_s / run[position].longest_s for one in played])
         found[f"longest wait, to {opponent}, weights changed"] = ratio_of([float(elementary.exp(longest.mean()))])
     return found
 

@@ -68,8 +68,8 @@ def es_names(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pla
         log = JudgedLog(inputs.platform, load, 0, load.n_jobs, LENGTH, "mean_bounded_slowdown", INDEX)
         starts = side_by_side((WARM_UP, last - FOLLOW_UP), LENGTH)
         values = elementary.log(in_threads(partial(_values, log, pairs), starts, usable_cores()))
-        for column, place in ((INDEX, 0), (CLASSIC.format(""), 2)):
-            ratios = values[:, place : place + 1] - values[:, place + 1 : place + 2]
+        for column, position in ((INDEX, 0), (CLASSIC.format(""), 2)):
+            ratios = values[:, position : position + 1] - values[:, position + 1 : position + 2]
             column = f"{column.rstrip('@')}, by name to by request"
             found[row, column] = pooled({row: ratios}, f"{row}, {column}")
     return found

@@ -72,9 +72,9 @@ def es_overload(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
             _append(faster, ratios)
     for row, table in (("loaded logs", as_logged), (f"arrivals {SPEEDUP:g} times as fast", faster)):
         found |= {
-            (row, column): over_logs(np.array([one[place] for one in logs]), f"{row}, {column}")
+            (row, column): over_logs(np.array([one[position] for one in logs]), f"{row}, {column}")
             for what, logs in table.items()
-            for place, column in enumerate(f"{measure}, {what}" for measure in MEASURES)
+            for position, column in enumerate(f"{measure}, {what}" for measure in MEASURES)
         }
     return found
 
@@ -96,9 +96,9 @@ def _ratios(path: Path, n_procs: int, speedup: float) -> dict[str, Logarithms]:
     candidate_values = values[len(OPPONENTS) :].reshape(len(POLICIES), N_CHANGED + 1, len(MEASURES)).mean(axis=1)
     by_policy = dict(zip(POLICIES, candidate_values, strict=True))
     found = {
-        f"{policy} to {opponent}": one - values[place]
+        f"{policy} to {opponent}": one - values[position]
         for policy, one in by_policy.items()
-        for place, opponent in enumerate(OPPONENTS)
+        for position, opponent in enumerate(OPPONENTS)
     }
     return found | {f"{PAUSING} to {GUARDED}": by_policy[PAUSING] - by_policy[GUARDED]}
 

@@ -79,10 +79,10 @@ def gpu_history(traces: Mapping[str, Path]) -> dict[Place, Finding]:
         numbers = {name: log_metrics(cluster, windows, name)[:, 0] for name in POLICIES}
         pairs = [(name, BASELINE) for name in POLICIES[1:]] + [(BY_HAND, REFERENCE)]
         for name, reference in pairs:
-            for place, metric in enumerate(METRICS):
+            for position, metric in enumerate(METRICS):
                 column = f"{metric}, to {reference}"
                 found[f"{name}, {part}", column] = ratio_of(
-                    numbers[name][place], numbers[reference][place], f"{name}, {part}, {column}"
+                    numbers[name][position], numbers[reference][position], f"{name}, {part}, {column}"
                 )
     return found
 

@@ -71,9 +71,9 @@ def gpu_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pl
         indices = log_metrics(cluster, windows, BY_HAND, candidates)
         references[BY_HAND] = indices[:, 0]
         for name, reference_values in references.items():
-            for place, metric in enumerate(METRICS):
+            for position, metric in enumerate(METRICS):
                 column = f"{metric}, to {name}"
-                found[part, column] = _ratio_of(indices[place, 1:], reference_values[place], f"{part}, {column}")
+                found[part, column] = _ratio_of(indices[position, 1:], reference_values[position], f"{part}, {column}")
     return found
 
 

@@ -76,8 +76,8 @@ def pipelines_limits(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     found = {(row, column): one for column, one in ratios_to(references, candidate_values, classic, row).items()}
     loads = OWN.loads(LAST)
     by_load = _misses_of_others(weights, loads)
-    for place, utilization in enumerate(UTILIZATIONS):
-        of_shipped, best = by_load[0, place :: len(UTILIZATIONS)], by_load.min(axis=0)[place :: len(UTILIZATIONS)]
+    for position, utilization in enumerate(UTILIZATIONS):
+        of_shipped, best = by_load[0, position :: len(UTILIZATIONS)], by_load.min(axis=0)[position :: len(UTILIZATIONS)]
         row = f"last part at {utilization:g}"
         found[row, f"misses of {SHIPPED}"] = Finding(float(of_shipped.mean()))
         found[row, "misses of the best weights of each set"] = Finding(float(best.mean()))

@@ -50,7 +50,7 @@ FIRST_FILES = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of some files first, without changing the order otherwise."""
-    positions = {name: place for place, name in enumerate(FIRST_FILES)}
+    positions = {name: position for position, name in enumerate(FIRST_FILES)}
     items.sort(key=lambda item: positions.get(item.path.name, len(FIRST_FILES)))
 
 

@@ -222,14 +222,14 @@ def _check_writable(path: str | Path, text: str, data: Any) -> None:
     """Refuse texts and keys of a JSON file that no file in UTF-8 can hold."""
     left: list[tuple[str, Any]] = [] if _SURROGATE.search(text) is None else [("", data)]
     while left:
-        place, one = left.pop()
+        position, one = left.pop()
         if isinstance(one, str) and _HALF.search(one) is not None:
-            raise ReadError(path, f"{readable(place) or 'it'} holds {readable(repr(one))}, expected valid Unicode")
+            raise ReadError(path, f"{readable(position) or 'it'} holds {readable(repr(one))}, expected valid Unicode")
         if isinstance(one, dict):
-            left += [("a key" + (f" of {place}" if place else ""), key) for key in one]
-            left += [(f"{place}.{key}".lstrip("."), value) for key, value in one.items()]
+            left += [("a key" + (f" of {position}" if position else ""), key) for key in one]
+            left += [(f"{position}.{key}".lstrip("."), value) for key, value in one.items()]
         elif isinstance(one, list):
-            left += [(f"{place}[{number}]", value) for number, value in enumerate(one)]
+            left += [(f"{position}[{number}]", value) for number, value in enumerate(one)]
 
 
 @contextlib.contextmanager

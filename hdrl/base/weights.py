@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 def sparse_weights(n_weights: int, by_place: Mapping[int, float]) -> Floats:
     """Return weights that are 0 except at some places."""
     weights = np.zeros(n_weights)
-    for place, value in by_place.items():
-        weights[place] = value
+    for position, value in by_place.items():
+        weights[position] = value
     return weights
 
 

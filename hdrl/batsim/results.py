@@ -202,7 +202,7 @@ class _Reader:
             try:
                 if len(fields) != len(names):
                     raise ValueError(f"{len(fields)} fields, expected {len(names)}")
-                result.append(row([fields[place] for place in positions]))
+                result.append(row([fields[position] for position in positions]))
             except (ValueError, OverflowError) as error:
                 raise ReadError(path, f"{' '.join(str(error).split())[:120]}", line=number) from None
         return result

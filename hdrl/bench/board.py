@@ -252,9 +252,9 @@ def _read(folders: Sequence[str | Path]) -> tuple[dict[str, BenchResult], list[R
     """Return the results by page, and the folders that hold none that can be read."""
     results: dict[str, BenchResult] = {}
     unread: list[Refused] = []
-    for place, folder in enumerate(folders):
+    for position, folder in enumerate(folders):
         try:
-            results[f"result-{place + 1}.html"] = read_result(folder)
+            results[f"result-{position + 1}.html"] = read_result(folder)
         except HdrlError as error:
             unread.append(Refused(str(folder), readable(Path(folder).name), f"unread: {error}", ""))
     return results, unread
@@ -371,18 +371,18 @@ def _rows(tasks: Sequence[Named], players: Sequence[BoardEntry]) -> list[BoardRo
     ]
     table = np.stack(columns, axis=1)
     table = np.where(np.isnan(table), np.inf, table)  # failed entries come last
-    strata = np.concatenate([np.full(len(there[0].objective[name]), place) for place, name in enumerate(names)])
+    strata = np.concatenate([np.full(len(there[0].objective[name]), position) for position, name in enumerate(names)])
     ranks = np.stack([mean_ranks(row[np.newaxis]) for row in table])
     bootstrap = Bootstrap(strata)
     found = [
         BoardRow(
             one,
             _ratio(bootstrap, tasks, players, one),
-            bootstrap.mean(ranks[:, place]),
+            bootstrap.mean(ranks[:, position]),
             max(_tail(named, players, one) for named in tasks),
             any(_tail(named, players, one) > named.task.tail_limit for named in tasks),
         )
-        for place, one in enumerate(there)
+        for position, one in enumerate(there)
     ]
     return sorted(found, key=lambda row: row.rank.value)
 
@@ -535,11 +535,13 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
     ordered = sorted(shown, key=lambda row: (row.player.core_minutes, row.ratio.value))
     best = itertools.accumulate((row.ratio.value for row in ordered), min)
     front = [row for row, least in zip(ordered, best, strict=True) if row.ratio.value == least]
-    front = [row for place, row in enumerate(front) if place == 0 or row.ratio.value < front[place - 1].ratio.value]
+    front = [
+        row for position, row in enumerate(front) if position == 0 or row.ratio.value < front[position - 1].ratio.value
+    ]
     title = f"{where}: quality against training"
     with default_look():
         figure, (axes,) = canvas(None, 1, 1, size_in=(9.0, 3.5))
-        for place, row in enumerate(ordered):
+        for position, row in enumerate(ordered):
             low, high = (row.ratio.value if math.isnan(end) else end for end in row.ratio[1:])
             shade = colour(1) if row.player.core_minutes else colour(0)
             at = row.player.core_minutes
@@ -549,7 +551,7 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
                 axes.annotate(
                     verbatim(shortened(row.name, 24)),
                     (at, row.ratio.value),
-                    (8, 8 if place % 2 else -10),
+                    (8, 8 if position % 2 else -10),
                     textcoords="offset points",
                     fontsize=9,
                 )

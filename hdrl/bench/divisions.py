@@ -91,7 +91,7 @@ def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
     for _, words in cautions_of_windows(deciders, world.windows(world.cases)):
         found.append(Known("judged", words.removeprefix(f"{candidate.name} ")))
     if all(one.kind != "judged" for one in found):
-        wholes = [Case(load.name, place, 0, 0, load.n_items) for place, load in enumerate(world.plan.loads)]
+        wholes = [Case(load.name, position, 0, 0, load.n_items) for position, load in enumerate(world.plan.loads)]
         for _, words in cautions_of_windows(deciders, world.windows(wholes)):
             found.append(Known("log", words.removeprefix(f"{candidate.name} ").partition(", made otherwise")[0]))
             break

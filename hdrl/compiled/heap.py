@@ -22,27 +22,27 @@ SLOT_DTYPE = record_dtype([("key", np.float64), ("seq", np.int64), ("position", 
 
 
 @jit
-def _sift_up(slots, place):
-    slot = slots[place].heap
+def _sift_up(slots, position):
+    slot = slots[position].heap
     key = slots[slot].key
-    while place > 0:
-        above = (place - 1) >> 1
+    while position > 0:
+        above = (position - 1) >> 1
         other = slots[above].heap
         if slots[other].key <= key:
             break
-        slots[place].heap = other
-        slots[other].position = place
-        place = above
-    slots[place].heap = slot
-    slots[slot].position = place
+        slots[position].heap = other
+        slots[other].position = position
+        position = above
+    slots[position].heap = slot
+    slots[slot].position = position
 
 
 @jit
-def _sift_down(slots, place, size):
-    slot = slots[place].heap
+def _sift_down(slots, position, size):
+    slot = slots[position].heap
     key = slots[slot].key
     while True:
-        below = 2 * place + 1
+        below = 2 * position + 1
         if below >= size:
             break
         if below + 1 < size and slots[slots[below + 1].heap].key < slots[slots[below].heap].key:
@@ -50,11 +50,11 @@ def _sift_down(slots, place, size):
         other = slots[below].heap
         if slots[other].key >= key:
             break
-        slots[place].heap = other
-        slots[other].position = place
-        place = below
-    slots[place].heap = slot
-    slots[slot].position = place
+        slots[position].heap = other
+        slots[other].position = position
+        position = below
+    slots[position].heap = slot
+    slots[slot].position = position
 
 
 @jit
@@ -62,13 +62,13 @@ def push(slots, size, slot, key, seq):
     """Put ``slot`` into the heap, or move it if it is there; return the new size."""
     slots[slot].key = key
     slots[slot].seq = seq
-    place = slots[slot].position
-    if place < 0:
-        place = size
-        slots[place].heap = slot
-        slots[slot].position = place
+    position = slots[slot].position
+    if position < 0:
+        position = size
+        slots[position].heap = slot
+        slots[slot].position = position
         size += 1
-    _sift_up(slots, place)
+    _sift_up(slots, position)
     _sift_down(slots, slots[slot].position, size)
     return size
 
@@ -76,16 +76,16 @@ def push(slots, size, slot, key, seq):
 @jit
 def remove(slots, size, slot):
     """Take ``slot`` out of the heap if it is in it; return the new size."""
-    place = slots[slot].position
-    if place < 0:
+    position = slots[slot].position
+    if position < 0:
         return size
     slots[slot].position = -1
     size -= 1
-    if place < size:
+    if position < size:
         last = slots[size].heap
-        slots[place].heap = last
-        slots[last].position = place
-        _sift_up(slots, place)
+        slots[position].heap = last
+        slots[last].position = position
+        _sift_up(slots, position)
         _sift_down(slots, slots[last].position, size)
     return size
 
@@ -94,33 +94,33 @@ def remove(slots, size, slot):
 
 
 @jit
-def rise(items, place, comes_before, state, key):
+def rise(items, position, comes_before, state, key):
     """Move the item at a place up as far as it ``comes_before(state, item, other, key)``."""
-    item = items[place]
-    while place > 0:
-        above = (place - 1) >> 1
+    item = items[position]
+    while position > 0:
+        above = (position - 1) >> 1
         if not comes_before(state, item, items[above], key):
             break
-        items[place] = items[above]
-        place = above
-    items[place] = item
+        items[position] = items[above]
+        position = above
+    items[position] = item
 
 
 @jit
-def sink(items, place, size, comes_before, state, key):
+def sink(items, position, size, comes_before, state, key):
     """Move the item at a place down as far as others come before it; the heap holds the first ``size`` items."""
-    item = items[place]
+    item = items[position]
     while True:
-        below = 2 * place + 1
+        below = 2 * position + 1
         if below >= size:
             break
         if below + 1 < size and comes_before(state, items[below + 1], items[below], key):
             below += 1
         if not comes_before(state, items[below], item, key):
             break
-        items[place] = items[below]
-        place = below
-    items[place] = item
+        items[position] = items[below]
+        position = below
+    items[position] = item
 
 
 @jit
@@ -137,17 +137,17 @@ def pop(items, size, comes_before, state, key):
 
 
 @jit
-def _rise_date(dates_s, owners, place, date_s, one, is_before_equals):
+def _rise_date(dates_s, owners, position, date_s, one, is_before_equals):
     """Put a date into the heap at a free place, or above it."""
-    while place > np.uint64(0):
-        above = (place - np.uint64(1)) >> np.uint64(1)
+    while position > np.uint64(0):
+        above = (position - np.uint64(1)) >> np.uint64(1)
         if dates_s[above] < date_s or (dates_s[above] == date_s and not is_before_equals):
             break
-        dates_s[place] = dates_s[above]
-        owners[place] = owners[above]
-        place = above
-    dates_s[place] = date_s
-    owners[place] = one
+        dates_s[position] = dates_s[above]
+        owners[position] = owners[above]
+        position = above
+    dates_s[position] = date_s
+    owners[position] = one
 
 
 @jit
@@ -164,13 +164,13 @@ def drop_date(dates_s, owners, size):
     # comparisons go can be foretold less often than how many there are. (Unsigned numbers need no look at the sign.)
     size -= 1
     last, one = np.uint64(size), np.uint64(1)
-    place, below = np.uint64(0), one
+    position, below = np.uint64(0), one
     while below < last:
         if below + one < last:
             below += np.uint64(dates_s[below + one] < dates_s[below])
-        dates_s[place] = dates_s[below]
-        owners[place] = owners[below]
-        place = below
-        below = place + place + one
-    _rise_date(dates_s, owners, place, dates_s[last], owners[last], True)  # noqa: FBT003 - as above
+        dates_s[position] = dates_s[below]
+        owners[position] = owners[below]
+        position = below
+        below = position + position + one
+    _rise_date(dates_s, owners, position, dates_s[last], owners[last], True)  # noqa: FBT003 - as above
     return size

@@ -75,16 +75,16 @@ if not JIT_DISABLED:
 
 
 @jit
-def load(team, place):  # type: ignore[no-untyped-def]
+def load(team, position):  # type: ignore[no-untyped-def]
     """Return an integer of an array, which no other thread writes."""
-    return team[place]
+    return team[position]
 
 
 @jit
-def add(team, place, value):  # type: ignore[no-untyped-def]
+def add(team, position, value):  # type: ignore[no-untyped-def]
     """Add to an integer of an array, which no other thread looks at; return what it was."""
-    before = team[place]
-    team[place] += value
+    before = team[position]
+    team[position] += value
     return before
 
 

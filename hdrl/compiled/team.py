@@ -53,8 +53,8 @@ def new_team(n_rows: int, n_members: int = 1, patience: int = PATIENCE) -> Team:
 
 
 @jit
-def _put(team, place, value):
-    add(team, place, value - load(team, place))
+def _put(team, position, value):
+    add(team, position, value - load(team, position))
 
 
 @jit

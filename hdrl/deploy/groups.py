@@ -71,10 +71,10 @@ class KeyedGroups:
         return [self._place(key) for key in keys_of(user, requested_s, cores)]
 
     def _place(self, key: str) -> int:
-        place = self._positions.setdefault(key, len(self._positions))
-        if place >= len(self.sums):
+        position = self._positions.setdefault(key, len(self._positions))
+        if position >= len(self.sums):
             self.sums = np.concatenate([self.sums, np.zeros(len(self.sums), dtype=SUMS_DTYPE)])
-        return place
+        return position
 
     def learn(self, user: str, requested_s: float, cores: int, run_s: float) -> None:
         """Add a job that has ended."""
@@ -97,9 +97,9 @@ class KeyedGroups:
         """
         self.sums["n_here"] = self.sums["n_waiting"] = 0
         for user, is_waiting in users:
-            place = self._place(keys_of(user, 0.0, 0)[USER_LEVEL])
-            self.sums[place]["n_here"] += 1
-            self.sums[place]["n_waiting"] += is_waiting
+            position = self._place(keys_of(user, 0.0, 0)[USER_LEVEL])
+            self.sums[position]["n_here"] += 1
+            self.sums[position]["n_waiting"] += is_waiting
 
     def write(self, path: Path) -> None:
         """Write the groups whose jobs have ended; if there are too many, the finest with the fewest jobs go.
@@ -109,15 +109,15 @@ class KeyedGroups:
         OutputError
             If the file cannot be written.
         """
-        known = [(key, place) for key, place in self._positions.items() if self.sums[place]["n_ended"] > 0]
+        known = [(key, position) for key, position in self._positions.items() if self.sums[position]["n_ended"] > 0]
         if len(known) > MOST_GROUPS:
             known.sort(key=lambda one: (int(one[0][0]) >= USER_LEVEL, -self.sums[one[1]]["n"]))
             known = known[:MOST_GROUPS]
         n_learned = int(self.all_jobs["n_ended"])
         with atomic_write(path) as file:
             file.write(f"{HEADER}\t{n_learned}\n")
-            for key, place in sorted(known):
-                numbers = "\t".join(repr(self.sums[place][column].item()) for column in COLUMNS)
+            for key, position in sorted(known):
+                numbers = "\t".join(repr(self.sums[position][column].item()) for column in COLUMNS)
                 file.write(f"{numbers}\t{key}\n")
 
 
@@ -154,11 +154,11 @@ def read_groups(path: Path) -> KeyedGroups:
     if len(lines) > MOST_GROUPS + 2:
         raise ReadError(path, f"holds more than {MOST_GROUPS:,} groups")
     for number, key, values in _lines(path, lines):
-        place = groups._place(key)  # noqa: SLF001 (a way to make one)
-        if groups.sums[place]["n_ended"]:
+        position = groups._place(key)  # noqa: SLF001 (a way to make one)
+        if groups.sums[position]["n_ended"]:
             raise ReadError(path, "repeats a group", line=number)
         for column, value in zip(COLUMNS, values, strict=True):
-            groups.sums[place][column] = value
+            groups.sums[position][column] = value
     return groups
 
 

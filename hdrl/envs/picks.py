@@ -131,9 +131,9 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
             raise DecisionError("the episode has not ended")
         return self._trace
 
-    def _advance(self, place: int | None) -> None:
+    def _advance(self, position: int | None) -> None:
         try:
-            self._waiting = next(self._play) if place is None else self._play.send(place)
+            self._waiting = next(self._play) if position is None else self._play.send(position)
         except StopIteration as end:
             self._trace, self._waiting = end.value, ()
 

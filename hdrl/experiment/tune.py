@@ -269,8 +269,8 @@ def tune(
     n_judged = budget.n_windows * budget.length * (budget.n_seeds + 6)
     n_judging = 1 if n_workers is None and n_judged <= FEW_JOBS else n_workers
     tables = {}
-    for place, baseline in enumerate(simple):
-        rest = [*classics, *learned] if place == 0 else [*simple[place + 1 :], *ours]
+    for position, baseline in enumerate(simple):
+        rest = [*classics, *learned] if position == 0 else [*simple[position + 1 :], *ours]
         sweep = _sweep(request, out, [baseline, *rest], baseline, **part)
         folder = out / JUDGED / _label(baseline, classics)
         tables[baseline] = run_comparison(sweep, out=folder, n_workers=n_judging, progress=progress.comparing)
@@ -443,12 +443,12 @@ def _facts(name: str, tables: Mapping[str, Comparison]) -> dict[str, Any]:
 
 def _recommendation_reason(winner: str, ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
     """Say in a sentence why a policy is recommended, and what the more complicated ones came to against it."""
-    place = ranked.index(winner)
+    position = ranked.index(winner)
     said = []
-    if place:
-        beaten = [one for one in ranked[:place] if beats(tables[one], winner)]
+    if position:
+        beaten = [one for one in ranked[:position] if beats(tables[one], winner)]
         said += [f"better than {one} ({_numbers(tables[one], winner)})" for one in beaten]
-    for other in ranked[place + 1 :]:
+    for other in ranked[position + 1 :]:
         table = tables[winner]
         worse = [row for row in tail_rows(table, other) if is_better(row, table.metrics[row.metric]) is False]
         better = is_better(row_of(table, other, table.metric), table.metrics[table.metric])

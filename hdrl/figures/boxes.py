@@ -31,7 +31,9 @@ def boxes(
     width = 0.8 / len(runs)
     handles = []
     for index, (run, numbers) in enumerate(zip(runs, values, strict=True)):
-        at = [place + (index - (len(runs) - 1) / 2) * width for place, name in enumerate(groups) if name in numbers]
+        at = [
+            position + (index - (len(runs) - 1) / 2) * width for position, name in enumerate(groups) if name in numbers
+        ]
         face = colour(index if positions is None else positions[index])
         drawn = _boxes(axes, [numbers[name] for name in groups if name in numbers], at, width * 0.85, face)
         handles.append((drawn, run_label(run, runs)))

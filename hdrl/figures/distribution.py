@@ -27,7 +27,7 @@ def distribution(
     """
     figure, (axes,) = canvas(ax)
     has_zero, largest = False, 0.0
-    for place, run, numbers in zip(positions or range(len(runs)), runs, values, strict=True):
+    for position, run, numbers in zip(positions or range(len(runs)), runs, values, strict=True):
         distinct, share = cumulative_distribution(numbers)
         if not len(distinct):
             continue
@@ -37,8 +37,8 @@ def distribution(
             np.concatenate((distinct[:1], distinct)),
             100 * np.concatenate(([0.0], share)),
             where="post",
-            color=colour(place),
-            linestyle=line_style(place),
+            color=colour(position),
+            linestyle=line_style(position),
             linewidth=1.5,
             label=run_label(run, runs),
         )

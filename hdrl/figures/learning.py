@@ -50,8 +50,8 @@ def as_folders(folders: object) -> list[Path]:
 def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Return the mean of each number and those around it; fewer at either end."""
     total = np.concatenate(([0.0], np.cumsum(values)))
-    place = np.arange(len(values))
-    low, high = np.maximum(0, place - (width - 1) // 2), np.minimum(len(values), place + width // 2 + 1)
+    position = np.arange(len(values))
+    low, high = np.maximum(0, position - (width - 1) // 2), np.minimum(len(values), position + width // 2 + 1)
     return np.asarray((total[high] - total[low]) / (high - low))
 
 
@@ -77,9 +77,9 @@ def learning_curves(
         seconds, time = time_unit(max(float(np.max(values)) for values in logs))
         logs, quantity = [values / seconds for values in logs], f"{quantity} ({time})"
     figure, (axes,) = canvas(ax)
-    for place, name, values in zip(positions or range(len(paths)), names, logs, strict=True):
+    for position, name, values in zip(positions or range(len(paths)), names, logs, strict=True):
         x = np.arange(1, len(values) + 1)
-        style: dict[str, Any] = {"color": colour(place), "linestyle": line_style(place)}
+        style: dict[str, Any] = {"color": colour(position), "linestyle": line_style(position)}
         if len(values) < MIN_SMOOTHED:
             axes.plot(x, values, linewidth=1.4, marker="o", markersize=3, label=name, **style)
             continue

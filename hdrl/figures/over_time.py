@@ -56,9 +56,9 @@ def over_time(
         factor, name = si_unit(max((float(np.max(one.values, initial=0.0)) for one in steps), default=0.0), unit)
         quantity = f"{quantity} ({name})"
     low_s, high_s = common_span(runs)
-    for place, run, one in zip(positions or range(len(runs)), runs, steps, strict=True):
+    for position, run, one in zip(positions or range(len(runs)), runs, steps, strict=True):
         scaled = StepFunction(one.edges_s / unit_s, one.values / factor)
-        _draw(axes, scaled, place, run_label(run, runs), (high_s - low_s) / unit_s, is_alone=len(runs) == 1)
+        _draw(axes, scaled, position, run_label(run, runs), (high_s - low_s) / unit_s, is_alone=len(runs) == 1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(quantity)
     if unit is None:

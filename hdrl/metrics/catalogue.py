@@ -100,11 +100,13 @@ def with_roles(
         if name not in metrics:
             raise UnknownName("metric", name, metrics)
 
-    def place(name: str, names: Sequence[str]) -> int:
+    def position(name: str, names: Sequence[str]) -> int:
         return names.index(name) + 1 if name in names else 0
 
     return {
-        name: replace(info, compared=place(name, compared), shown=place(name, shown), headline=place(name, headline))
+        name: replace(
+            info, compared=position(name, compared), shown=position(name, shown), headline=position(name, headline)
+        )
         for name, info in metrics.items()
     }
 

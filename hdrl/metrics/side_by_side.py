@@ -29,7 +29,8 @@ class SideBySide:
     def by_run(self) -> dict[str, dict[str, float]]:
         """The metrics by name for each run."""
         return {
-            run: {name: numbers[place] for name, numbers in self.values.items()} for place, run in enumerate(self.runs)
+            run: {name: numbers[position] for name, numbers in self.values.items()}
+            for position, run in enumerate(self.runs)
         }
 
 
@@ -45,4 +46,4 @@ def _best(less: bool | None, numbers: Sequence[float]) -> frozenset[int]:  # noq
     if less is None or len(known) < 2 or min(known) == max(known):
         return frozenset()
     wanted = min(known) if less else max(known)
-    return frozenset(place for place, number in enumerate(numbers) if number == wanted)
+    return frozenset(position for position, number in enumerate(numbers) if number == wanted)

@@ -98,7 +98,7 @@ def shown(value: object) -> str:
     return readable(text)
 
 
-def place(key: str | int) -> str:
+def path_step(key: str | int) -> str:
     """Return the form in messages of a step into a value: ``.nodes``, ``[2]``, ``['Xeon X5570']``."""
     if isinstance(key, str) and key.isidentifier():
         return f".{readable(key)}"
@@ -210,7 +210,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def _path(loc: Sequence[int | str]) -> str:
-    return "".join(place(step) for step in loc if step != "[key]").removeprefix(".")
+    return "".join(path_step(step) for step in loc if step != "[key]").removeprefix(".")
 
 
 def _number(value: float) -> str:

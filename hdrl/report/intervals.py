@@ -77,12 +77,12 @@ def windows(
     base = means[compared.result.baseline]
     figure, (axes,) = canvas(ax)
     axes.axhline(1.0, color=INK, linewidth=0.9, linestyle="--")
-    for place, name in zip(positions or range(len(candidates)), candidates, strict=True):
+    for position, name in zip(positions or range(len(candidates)), candidates, strict=True):
         mine = means[name]
         known = (mine > 0) & (base > 0)
         label = verbatim(shortened(name))
         window = np.flatnonzero(known) + 1
-        axes.plot(window, mine[known] / base[known], "o", markersize=6, color=colour(place), label=label)
+        axes.plot(window, mine[known] / base[known], "o", markersize=6, color=colour(position), label=label)
     axes.set_yscale("log")
     plain_numbers(axes.yaxis)
     _ticks(axes.yaxis, axes.get_ylim())
@@ -107,12 +107,12 @@ def _colour(compared: Compared, row: SummaryRow) -> str:
 
 
 def _panel(ax: Axes, compared: Compared, rows: Sequence[SummaryRow], values: Sequence[tuple[float, ...]]) -> None:
-    for place, (row, (value, low, high)) in enumerate(zip(rows, values, strict=True)):
+    for position, (row, (value, low, high)) in enumerate(zip(rows, values, strict=True)):
         shade = _colour(compared, row)
         if math.isfinite(low) and math.isfinite(high):
-            ax.plot([low, high], [place, place], color=shade, linewidth=2.2, solid_capstyle="butt")
+            ax.plot([low, high], [position, position], color=shade, linewidth=2.2, solid_capstyle="butt")
         marker = "D" if compared.is_learned(row.candidate) else "o"
-        ax.plot([value], [place], marker=marker, markersize=6, color=shade)
+        ax.plot([value], [position], marker=marker, markersize=6, color=shade)
     known = [number for numbers in values for number in numbers if math.isfinite(number)]
     if known and min(known) > 0 and max(known) > 4 * min(known):
         ax.set_xscale("log")

@@ -43,7 +43,7 @@ def profile(folder: str | Path, ax: Axes | None = None, *, of: str | None = None
 def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
     """Draw the figure of `profile`, of a comparison that was read."""
     names, table = _table(compared, MOST_CURVES)
-    others = [place for place, name in enumerate(names) if name != compared.result.baseline]
+    others = [position for position, name in enumerate(names) if name != compared.result.baseline]
     is_positive = (table > 0).all(axis=1)
     if not is_positive.any() or not others or len(others) == len(names):
         raise ReadError(compared.folder, f"has no ratios of {compared.metric} to draw")
@@ -56,9 +56,9 @@ def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
     thresholds = np.geomspace(low, high, 400)
     figure, (axes,) = canvas(ax)
     axes.axvline(1.0, color=INK, linewidth=0.9, linestyle="--")
-    for number, place in enumerate(others):
-        shares = performance_profile(table[:, place], base, thresholds, lower_is_better=less)
-        label = verbatim(shortened(names[place]))
+    for number, position in enumerate(others):
+        shares = performance_profile(table[:, position], base, thresholds, lower_is_better=less)
+        label = verbatim(shortened(names[position]))
         axes.step(thresholds, shares, where="post", color=colour(number), linewidth=1.8, label=label)
     axes.set_xscale("log")
     plain_numbers(axes.xaxis)
@@ -108,11 +108,11 @@ def drawn_ranks(
     order = np.argsort(ranks, kind="stable").tolist()
     joined = cliques(table, lower_is_better=lower_is_better, level=level)
     figure, (axes,) = canvas(ax, 1, 1, size_in=(9.0, 2.0 + 0.3 * len(order)))
-    for place, which in enumerate(order):
+    for position, which in enumerate(order):
         shade = INK if names[which] == marked else colour(0)
-        axes.plot([ranks[which]], [place], "o", markersize=7, color=shade)
+        axes.plot([ranks[which]], [position], "o", markersize=7, color=shade)
         axes.annotate(
-            f"{ranks[which]:.2f}", (ranks[which], place), (8, 0), textcoords="offset points", va="center", fontsize=9
+            f"{ranks[which]:.2f}", (ranks[which], position), (8, 0), textcoords="offset points", va="center", fontsize=9
         )
     rightmost = float(ranks.max()) + 0.14 * len(order)
     for number, clique in enumerate(joined):

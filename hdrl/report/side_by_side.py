@@ -64,8 +64,8 @@ def _differences(runs: Sequence[Run], values: dict[str, list[float]], unrun: Seq
     said = [f"the runs differ in their {what}" for what, texts in found.items() if len(texts) > 1]
     if len(set(values["n_jobs"])) > 1:
         said.append("the runs differ in the number of jobs")
-    for place, run in enumerate(runs):
-        n_unrun = sum(values[name][place] for name in unrun if math.isfinite(values[name][place]))
+    for position, run in enumerate(runs):
+        n_unrun = sum(values[name][position] for name in unrun if math.isfinite(values[name][position]))
         if n_unrun:
             said.append(f"{run.name} left {int(n_unrun):,} jobs unrun: its means are those of the others")
     return said

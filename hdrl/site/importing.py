@@ -349,8 +349,8 @@ def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
     latest_s = [
         float(np.max(part.records["submit_s"], initial=0, where=part.records["submit_s"] > 0)) for part in parts
     ]
-    for place in np.argsort(latest_s, kind="stable")[::-1].tolist():
-        part = parts[place]
+    for position in np.argsort(latest_s, kind="stable")[::-1].tolist():
+        part = parts[position]
         records = part.records
         ids = records["job"] * 1024 + records["cluster"]
         is_listed = (records["task"] < 0) & (records["state"] == AttemptState.PENDING)

@@ -41,12 +41,12 @@ def replay_in_slurm(
         If the site cannot be read, has rules that simulator `slurm` does not have, or Slurm fails.
     """
     platform, log = read_platform(site / PLATFORM), read_swf(site / LOG)
-    place = log.n_rows - n_jobs if first is None else first
-    if not 0 <= place <= log.n_rows - n_jobs:
+    position = log.n_rows - n_jobs if first is None else first
+    if not 0 <= position <= log.n_rows - n_jobs:
         raise OptionsError(
             f"{site / LOG}: has {log.n_rows:,} jobs, expected at least {n_jobs + (first or 0):,} (--jobs, --first)"
         )
-    rows, n_before = _with_earlier(log, place, n_jobs)
+    rows, n_before = _with_earlier(log, position, n_jobs)
     part = replace(log, rows=rows, columns=columns_of(log, rows))
     workload = workload_from_swf(part, platform, bandwidth="none")
     message(f"{n_jobs:,} jobs; {n_before:,} that ran or waited when the first of them came fill the machine")
@@ -65,9 +65,9 @@ def replay_in_slurm(
     return found
 
 
-def _with_earlier(log: SwfLog, place: int, n_jobs: int) -> tuple[NDArray[np.void], int]:
+def _with_earlier(log: SwfLog, position: int, n_jobs: int) -> tuple[NDArray[np.void], int]:
     """Return the rows of a window behind those of the jobs that were there when it began, and how many these are."""
-    window, before = log.rows[place : place + n_jobs].copy(), log.rows[:place].copy()
+    window, before = log.rows[position : position + n_jobs].copy(), log.rows[:position].copy()
     began_s = float(window["submit_s"].min())
     start_s = before["submit_s"] + before["wait_s"]
     is_there = start_s + before["run_s"] > began_s

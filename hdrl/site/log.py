@@ -221,10 +221,10 @@ def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, i
 def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArray]:
     """Return the numbers that are used, and each job's place among them."""
     is_used = np.bincount(numbers + 1) > 0  # small numbers, from -1 on: no sort is needed
-    used, place = np.flatnonzero(is_used).astype(np.int32) - 1, (np.cumsum(is_used) - 1)[numbers + 1]
+    used, position = np.flatnonzero(is_used).astype(np.int32) - 1, (np.cumsum(is_used) - 1)[numbers + 1]
     if len(used) and used[0] == UNKNOWN:
-        return used[1:], place.astype(np.float64) - 1
-    return used, place.astype(np.float64)
+        return used[1:], position.astype(np.float64) - 1
+    return used, position.astype(np.float64)
 
 
 def _groups(
@@ -241,11 +241,11 @@ def _groups(
         columns.append(of_name[records[column]])
         is_hidden = key is not None or column in NEVER_WRITTEN
         shown.append([*(hashed(key or b"", column, one) if is_hidden else one for one in found), ""])
-    groups, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    groups, position = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     is_known = (groups != UNKNOWN).any(axis=1)
     # What is unknown in every column sorts first, and is no group.
     called = [" ".join(texts[number] for texts, number in zip(shown, row, strict=True)) for row in groups[is_known]]
-    return place.reshape(-1).astype(np.float64) - np.count_nonzero(~is_known), called
+    return position.reshape(-1).astype(np.float64) - np.count_nonzero(~is_known), called
 
 
 def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) -> None:
@@ -255,20 +255,22 @@ def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) ->
     if len(waiting) == 0:
         return
     row_of: Mapping[tuple[int, int], int] = {
-        (job, task): place
-        for place, (job, task, component) in enumerate(
+        (job, task): position
+        for position, (job, task, component) in enumerate(
             zip(*(records[name].tolist() for name in ("job", "task", "component")), strict=True)
         )
         if component <= 0  # the first stands for a het job
     }
-    for place in waiting.tolist():
-        other = row_of.get((int(records["after"][place]), int(records["after_task"][place])))
-        if other is not None and other != place:
-            rows["preceding_job"][place] = numbers[other]
-            think_s = records["think_s"][place]
+    for position in waiting.tolist():
+        other = row_of.get((int(records["after"][position]), int(records["after_task"][position])))
+        if other is not None and other != position:
+            rows["preceding_job"][position] = numbers[other]
+            think_s = records["think_s"][position]
             if np.isnan(think_s):
-                think_s = max(records["eligible_s"][place] - records["start_s"][other] - records["run_s"][other], 0.0)
-            rows["think_s"][place] = think_s
+                think_s = max(
+                    records["eligible_s"][position] - records["start_s"][other] - records["run_s"][other], 0.0
+                )
+            rows["think_s"][position] = think_s
 
 
 def hashed(key: bytes, kind: str, text: str) -> str:

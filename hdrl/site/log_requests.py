@@ -127,20 +127,20 @@ class _RequestBuilder:
         known = {number for number, name in enumerate(self._accounts) if name in self._conf.accounts}
         names = ("requests", "gpus", "nodes", "partition", "account", "user")
         numbers, gpus, nodes, partitions, accounts, users = (records[name].tolist() for name in names)
-        for place in np.flatnonzero(chosen).tolist():
-            number = numbers[place]
+        for position in np.flatnonzero(chosen).tolist():
+            number = numbers[position]
             requests = self._texts[number] if number >= 0 else {}
             named, has_unknown = of_lines[number] if number >= 0 else ({}, False)
             if has_unknown:
                 self._left_out[UNKNOWN_FEATURES] += 1
-            cells = {"job": self._numbers[place], **named}
-            if self._has_gpus and gpus[place] > 0:
-                cells |= self._gpus_of(gpus[place], nodes[place], partitions[place])
-            if accounts[place] in known:
-                cells |= self._association(self._accounts[accounts[place]], users[place])
-            cells |= self._het_group(place)
+            cells = {"job": self._numbers[position], **named}
+            if self._has_gpus and gpus[position] > 0:
+                cells |= self._gpus_of(gpus[position], nodes[position], partitions[position])
+            if accounts[position] in known:
+                cells |= self._association(self._accounts[accounts[position]], users[position])
+            cells |= self._het_group(position)
             if by_dependencies:
-                cells |= self._waiting(records[place], requests, cells["job"])
+                cells |= self._waiting(records[position], requests, cells["job"])
             if len(cells) > 1:
                 rows.append(cells)
         return LogRequests(rows, self._left_out)
@@ -173,9 +173,9 @@ class _RequestBuilder:
         is_limited = name in self._conf.users.get(account, {})
         return {"account": account} | ({"association": association_name(account, name)} if is_limited else {})
 
-    def _het_group(self, place: int) -> dict[str, str]:
+    def _het_group(self, position: int) -> dict[str, str]:
         """Return the het job of a job, if it is a component."""
-        first = self._het[place]
+        first = self._het[position]
         return {} if first < 0 else {"het_group": _group_number(self._numbers[first])}
 
     def _gpus_of(self, n_gpus: float, n_nodes: float, partition: int) -> dict[str, str]:

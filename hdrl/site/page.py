@@ -110,7 +110,7 @@ def text_table(table: PageTable) -> Iterator[str]:
     titles = [column.title + (f" ({column.unit})" if column.unit else "") for column in table.columns]
     cells = [[row.title, *(f"{cell.text} {cell.aside}".rstrip() for cell in row.cells)] for row in table.rows]
     rows = [[table.about, *titles], *cells]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    widths = [max(len(row[position]) for row in rows) for position in range(len(rows[0]))]
     yield table.caption
     for first, *others in rows:
         words = [text.rjust(width) for text, width in zip(others, widths[1:], strict=True)]

@@ -147,10 +147,10 @@ def parse_requests(text: str) -> dict[str, str]:
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     """Return the options before the script, with their values."""
-    place = 1  # the command
-    while place < len(words):
-        word = words[place]
-        place += 1
+    position = 1  # the command
+    while position < len(words):
+        word = words[position]
+        position += 1
         if not word.startswith("-") or word == "-" or word.startswith("--wrap"):
             return  # the script: what follows are its own arguments
         key, has_value, value = word.partition("=")
@@ -159,9 +159,9 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
             has_value = value
         name = OPTIONS.get(key)
         if not has_value and name not in _WITHOUT_VALUE and key not in _FLAGS:
-            is_value = place < len(words) and name != "nice" and not words[place].startswith("-")
-            value = words[place] if is_value else ""
-            place += is_value
+            is_value = position < len(words) and name != "nice" and not words[position].startswith("-")
+            value = words[position] if is_value else ""
+            position += is_value
         if name is not None:
             yield name, value.strip("\"'")
 

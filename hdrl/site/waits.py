@@ -158,9 +158,9 @@ def predict_waits(
     partitions = found.names["partition"].texts()
     answers = [
         {
-            "id": _id(jobs[place]),
-            "partition": partitions[jobs["partition"][place]] if jobs["partition"][place] >= 0 else None,
-            "cores": int(jobs["cores"][place]),
+            "id": _id(jobs[position]),
+            "partition": partitions[jobs["partition"][position]] if jobs["partition"][position] >= 0 else None,
+            "cores": int(jobs["cores"][position]),
             "wait_s": round(float(wait), 1),
             "low_s": round(float(low), 1),
             "high_s": round(float(high), 1),
@@ -168,7 +168,7 @@ def predict_waits(
             "earliest": _date(first_s + now_s + low),
             "latest": _date(first_s + now_s + high),
         }
-        for place, wait, low, high in zip(waiting.tolist(), wait_s, low_s, high_s, strict=True)
+        for position, wait, low, high in zip(waiting.tolist(), wait_s, low_s, high_s, strict=True)
     ]
     return {
         "site": conf.name or folder.resolve().name,
@@ -385,7 +385,7 @@ def _rows_of(
     for column, field in FIELDS.items():
         number_of = {text: number for number, text in enumerate(known.get(field, ()))}
         texts = dump.names[column].texts()
-        numbers = [*(number_of.get(text, len(number_of) + place) for place, text in enumerate(texts)), -1]
+        numbers = [*(number_of.get(text, len(number_of) + position) for position, text in enumerate(texts)), -1]
         rows[field] = np.array(numbers)[jobs[column]]
         if field in ("queue", "partition"):
             new = [f"{number} {text}" for text, number in zip(texts, numbers, strict=False) if text not in number_of]

@@ -258,8 +258,8 @@ def _partitions(platform: Platform, window: Workload) -> dict[str, NDArray[np.bo
         return {}
     bits = np.where(site.jobs["partitions"] == 0, np.uint64(1 << rules.default_partition), site.jobs["partitions"])
     return {
-        f"{PARTITION}{name}": bits >> np.uint64(place) & np.uint64(1) == 1
-        for place, name in enumerate(rules.partition_names)
+        f"{PARTITION}{name}": bits >> np.uint64(position) & np.uint64(1) == 1
+        for position, name in enumerate(rules.partition_names)
     }
 
 

@@ -328,7 +328,7 @@ class SlurmCluster(Closing):
             if over is None:
                 self._check(last_s)
                 time.sleep(_LOOK_EVERY_S)
-        tasks = {k: place for positions in together(jobs) for place, k in enumerate(positions) if jobs[k].is_task}
+        tasks = {k: position for positions in together(jobs) for position, k in enumerate(positions) if jobs[k].is_task}
         return RunOutcome(
             completions=read_jobcomp(self._folder / "jobcomp.txt"),
             keys=[(number, tasks.get(k, -1)) for k, number in enumerate(over["ids"])],

@@ -92,7 +92,7 @@ class Driver:
             do(what)
         while not self._is_over():
             self._watch(self._pause_s())
-        ids = [self._ids[place] for place in range(self._n_jobs)]
+        ids = [self._ids[position] for position in range(self._n_jobs)]
         end_s = time.time() - self._epoch_s
         self._report("over", end_s=end_s, late_s=self._late_s, ids=ids, happened=self._happened)
 
@@ -231,9 +231,9 @@ class Driver:
         output = self._output("sbatch", *self._filled(job["filled"]), *job["arguments"]).strip()
         first = int(output.split(";")[0])
         # The components of a het job are numbered one after the other, the tasks of an array when they start.
-        for number, place in enumerate(job["positions"]):
-            self._ids[place] = first + number * (not job["is_array"])
-            self._names[place] = f"{first}_{number}" if job["is_array"] else str(first + number)
+        for number, position in enumerate(job["positions"]):
+            self._ids[position] = first + number * (not job["is_array"])
+            self._names[position] = f"{first}_{number}" if job["is_array"] else str(first + number)
         self._wait_for_change(max(job["until"], job["at"]), job["longest_s"])
 
     def _act(self, numbered: tuple[int, dict[str, Any]]) -> None:

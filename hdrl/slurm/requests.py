@@ -131,12 +131,12 @@ def requests_of(
     UnsupportedBySlurm
         If sbatch takes no such request.
     """
-    jobs, place = site_requests.jobs[order], np.empty(len(order), np.int64)
+    jobs, position = site_requests.jobs[order], np.empty(len(order), np.int64)
     submit_s = workload.jobs["submit_s"][order]
-    place[order] = np.arange(len(order))
+    position[order] = np.arange(len(order))
     after: list[list[Dependency]] = [[] for _ in range(len(order))]
     for job, on, kind, delay_s in site_requests.dependencies.tolist():
-        after[place[job]].append((DependencyKind(kind), int(place[on]), math.ceil(delay_s / 60)))
+        after[position[job]].append((DependencyKind(kind), int(position[on]), math.ceil(delay_s / 60)))
     _check_dependencies(after)
     names = _names(after)
     firsts = _first_tasks(jobs, workload.jobs[order], after)

@@ -409,7 +409,7 @@ def _firsts(groups: NDArray[np.int32], run_s: NDArray[np.float64]) -> list[int |
             "simulator 'slurm' does not support het jobs whose components run for different times, or at different "
             "speeds: the end of the first component ends them all"
         )
-    return [place if place >= 0 else None for place in first.tolist()]
+    return [position if position >= 0 else None for position in first.tolist()]
 
 
 def _kills(workload: Workload) -> bool:

@@ -139,7 +139,7 @@ def small_workload(*jobs: JobSpec) -> Workload:
     steps = [job.steps or ((StepKind.COMPUTE, job.gflop * 1e9, 0),) for job in jobs]
     first_step = np.cumsum([0, *(len(some) for some in steps)]).astype(np.int64)
     first_step.flags.writeable = False
-    ids = tuple(job.id or str(place) for place, job in enumerate(jobs))
+    ids = tuple(job.id or str(position) for position, job in enumerate(jobs))
     n_sources = max((job.source for job in jobs), default=0) + 1
     return Workload(
         name="small",

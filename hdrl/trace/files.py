@@ -74,8 +74,8 @@ def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArr
     stays = np.zeros(len(rows), dtype=STAY_DTYPE)
     stays["n_units"] = [len(units) for units in held]
     stays["first_unit"] = np.cumsum(stays["n_units"]) - stays["n_units"]
-    for place, name in enumerate(("task", "start_s", "end_s", "pace")):
-        stays[name] = [row[place] for row in numbers]
+    for position, name in enumerate(("task", "start_s", "end_s", "pace")):
+        stays[name] = [row[position] for row in numbers]
     return tasks, stays, np.array([unit for units in held for unit in units], dtype=np.int32)
 
 

@@ -71,12 +71,12 @@ def edit(path: Path, before: str, after: str) -> None:
 def edited_points(folder: Path) -> None:
     """Halve the misses of every window of the entry."""
     head, *rows = table(folder).read_text().splitlines()
-    place = head.split(",").index("miss_ratio")
+    position = head.split(",").index("miss_ratio")
     changed = []
     for row in rows:
         cells = row.split(",")
         if cells[0] == "edf+fusion":
-            cells[place] = repr(float(cells[place]) / 2)
+            cells[position] = repr(float(cells[position]) / 2)
         changed.append(",".join(cells))
     table(folder).write_text("\n".join([head, *changed]) + "\n")
 

@@ -36,11 +36,11 @@ def change_card(folder: Path, **changes: object) -> None:
 def change_points(folder: Path, value: Callable[[str], str], column: str = "miss_ratio") -> None:
     path = folder / "tasks" / TASK / "results.csv"
     head, *rows = path.read_text().splitlines()
-    place = head.split(",").index(column)
+    position = head.split(",").index(column)
     cells = [row.split(",") for row in rows]
     for row in cells:
         if row[0] == "edf+fusion":
-            row[place] = value(row[place])
+            row[position] = value(row[position])
     path.write_text("\n".join([head, *(",".join(row) for row in cells)]) + "\n")
 
 

@@ -22,10 +22,10 @@ SIZE = 200
 @numba.njit
 def members(words):  # type: ignore[no-untyped-def]
     found = []
-    for place in range(len(words)):
-        word = words[place]
+    for position in range(len(words)):
+        word = words[position]
         while word != bits.NONE:
-            found.append(bits.number(place, word))
+            found.append(bits.number(position, word))
             word = bits.without_lowest(word)
     return found
 

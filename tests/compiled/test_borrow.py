@@ -52,9 +52,9 @@ def test_every_loan_is_looked_at_anew():
 
 
 @numba.njit
-def shift(pair, place):
+def shift(pair, position):
     borrowed = borrow(pair)
-    borrowed.left[place] = borrowed.right[place + np.int8(1)]
+    borrowed.left[position] = borrowed.right[position + np.int8(1)]
     return borrowed.left[np.uint8(1)], len(borrowed.right)
 
 

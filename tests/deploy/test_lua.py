@@ -92,7 +92,7 @@ def keys_by_kernel(
         rule = policy.pair.rule
         return ranked(rows, positions, groups.sums, rule, policy.key, now_s=0.0, n_procs=N_CORES, n_free=0).keys
     keys = np.zeros(len(jobs))
-    for place, job in enumerate(jobs):
+    for position, job in enumerate(jobs):
         positions = np.array([groups.positions(job.user, job.minutes * 60.0, job.cores)], dtype=np.int32)
         n_here, n_waiting = here.get(job.user, (0, 0))
         groups.sums[positions[0, 2]]["n_here"] = n_here + 1
@@ -101,7 +101,7 @@ def keys_by_kernel(
         rows = waiting_rows(np.array([date_s]), np.array([job.minutes * 60.0]), np.array([job.cores]))
         rule = policy.pair.rule
         found = ranked(rows, positions, groups.sums, rule, policy.key, now_s=date_s, n_procs=N_CORES, n_free=N_FREE)
-        keys[place] = found.keys[0] + policy.aging_per_s * (job.date_s - LAST_S)
+        keys[position] = found.keys[0] + policy.aging_per_s * (job.date_s - LAST_S)
     return keys
 
 

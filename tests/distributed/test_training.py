@@ -97,9 +97,9 @@ def test_n_workers_with_a_share_of_the_batch_do_what_one_does_with_all_of_it(n: 
         server.step(norms, 0.1)
     next(one.gradients(batch))
     step_clipped(torch.optim.SGD(weights_of(one), lr=1.0), 0.1)
-    held = {place: w for server in servers for place, w in server.weights()[0].items()}
-    for place, expected in enumerate(weights_of(one)):
-        torch.testing.assert_close(held[place], expected, rtol=0, atol=1e-6)
+    held = {position: w for server in servers for position, w in server.weights()[0].items()}
+    for position, expected in enumerate(weights_of(one)):
+        torch.testing.assert_close(held[position], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", ["sgd", "adagrad", "rmsprop"])
@@ -112,8 +112,8 @@ def test_the_rules_of_servers_are_those_of_torch(rule: str) -> None:
     server.step([], None)
     rules = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop}
     step_clipped(rules[rule](weights_of(agent), lr=agent.config.lr), None)
-    for place, expected in enumerate(weights_of(agent)):
-        torch.testing.assert_close(server.weights()[0][place], expected)
+    for position, expected in enumerate(weights_of(agent)):
+        torch.testing.assert_close(server.weights()[0][position], expected)
 
 
 # ---------------------------------------------------------------------- virtual time

@@ -19,11 +19,11 @@ ROWS = [
 def find(dotted: str) -> object:
     """Return what a name below hdrl stands for; packages may load their names late."""
     found: object = hdrl
-    place = "hdrl"
+    position = "hdrl"
     for name in dotted.split("."):
-        place += f".{name}"
+        position += f".{name}"
         try:
-            found = importlib.import_module(place)
+            found = importlib.import_module(position)
         except ModuleNotFoundError:
             found = getattr(found, name)
     return found

@@ -86,7 +86,7 @@ def test_rows_of_both_kinds_are_judged_by_the_same_windows_and_whole_runs(
     )
     models = [Row("ppo", Model(trained)), Row("es", unmoved), Row("es", unmoved)]
     results = learned_protocols.ppo_held_out_logs({"small": "lublin_gaia_1000"}, models)
-    found = {place: one.value for place, one in results.items()}
+    found = {position: one.value for position, one in results.items()}
     assert len(results["es, small", "windows, to requests"].trainings) == 2
     assert {one.null for one in results.values()} == {1.0}
     for protocol in ("windows", "padded", "continuous"):

@@ -77,7 +77,7 @@ def test_results_come_back(tmp_path: Path):
 
 
 def test_references_come_back(tmp_path: Path):
-    claims = [claim_of(place, one) for place, one in FINDINGS.items()]
+    claims = [claim_of(position, one) for position, one in FINDINGS.items()]
     write_reference(tmp_path / "reference.csv", claims, 0.0)
     read = read_reference(tmp_path / "reference.csv", 0.0)
     assert [repr(one) for one in read] == [repr(one) for one in claims]
@@ -319,7 +319,7 @@ def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path
     result = reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
     assert seeds == [(4, False), (5, False)]
     assert judged["models"] == ["ppo_seed_4/model.pt", "ppo_seed_5/model.pt"]
-    assert {place: one.value for place, one in result.results.items()} == {
+    assert {position: one.value for position, one in result.results.items()} == {
         ("ppo, mine", "bsld"): 1.0,
         ("ppo", "n_steps"): 45.0,
     }
@@ -475,8 +475,8 @@ def test_every_effect_has_a_side_and_fails_without_an_effect(name: str):
             assert claim.null == null
     # What is held against another number says so in the recipe.
     found = {one.place: Finding(one.value) for one in claims}
-    for place, null in experiment.recipe.nulls(found).items():
-        held = [one.null for one in claims if one.place == place and one.sign is not None]
+    for position, null in experiment.recipe.nulls(found).items():
+        held = [one.null for one in claims if one.place == position and one.sign is not None]
         assert held
         assert held == pytest.approx([null] * len(held), rel=1e-9)
     assert null_test(claims).passing == ()

@@ -126,8 +126,8 @@ def test_a_file_that_would_grow_while_it_is_read_is_refused_unread(model: Path, 
         load_checkpoint(grows)
 
     data = bytearray(model.read_bytes())
-    place = data.index(b"PK\x01\x02")  # the first entry of the directory
-    data[place + 24 : place + 28] = (1 << 30).to_bytes(4, "little")
+    position = data.index(b"PK\x01\x02")  # the first entry of the directory
+    data[position + 24 : position + 28] = (1 << 30).to_bytes(4, "little")
     overlaps.write_bytes(data)
     with pytest.raises(ReadError, match=r"overlaps.pt: describes tensors of more than its [0-9,]+ bytes"):
         load_checkpoint(overlaps)

@@ -27,8 +27,8 @@ def test_the_nearest_is_the_first_of_those_that_are_equally_near() -> None:
 def test_weights_change_when_another_configuration_is_in_force() -> None:
     one, other, playing = agent(1), agent(2), agent(3)
     specialists = [Specialist((float(k),), made.state_dict()["modules"]) for k, made in enumerate((one, other))]
-    place = [0.2]
-    switch = WeightSwitch(playing, specialists, lambda: place, "m.pt")
+    position = [0.2]
+    switch = WeightSwitch(playing, specialists, lambda: position, "m.pt")
     switch()
     weights = [next(iter(made.network.parameters())) for made in (one, other, playing)]
     assert torch.equal(weights[2], weights[0])
@@ -36,7 +36,7 @@ def test_weights_change_when_another_configuration_is_in_force() -> None:
         weights[2] += 1.0
     switch()
     assert not torch.equal(weights[2], weights[0]), "nothing is loaded while nothing changes"
-    place[0] = 0.8
+    position[0] = 0.8
     switch()
     assert torch.equal(weights[2], weights[1])
 

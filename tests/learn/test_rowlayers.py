@@ -99,10 +99,10 @@ def test_a_row_gives_the_same_wherever_it_stands() -> None:
     layers = usual((5, 9, 3))
     rows = some_rows(1, 700, 5, 1.0, 3)
     together = layers.through(rows, FILL)[0]
-    for place in (0, 1, 255, 256, 699):
-        at = torch.tensor([place])
+    for position in (0, 1, 255, 256, 699):
+        at = torch.tensor([position])
         alone = layers.through(rows._replace(sources=at, positions=at), FILL)[0]
-        assert torch.equal(alone[place], together[place])
+        assert torch.equal(alone[position], together[position])
 
 
 def test_layers_give_the_same_where_nobody_asks_for_gradients() -> None:

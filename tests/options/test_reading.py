@@ -289,11 +289,11 @@ def read_or_message(data: object, *overrides: str) -> Options | str:
         return str(error)
 
 
-def places(value: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+def positions(value: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
     found = [path] if path else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        found += places(inner, (*path, key))
+        found += positions(inner, (*path, key))
     return found
 
 
@@ -301,7 +301,7 @@ def places(value: object, path: tuple[object, ...] = ()) -> list[tuple[object, .
 @given(st.data())
 def test_mutated_options_give_options_or_one_line(data: st.DataObject):
     options = copy.deepcopy(data.draw(st.sampled_from([VERSION_0_1_0, VERSION_0_3_1])))
-    path = data.draw(st.sampled_from(places(options)))
+    path = data.draw(st.sampled_from(positions(options)))
     block = options
     for step in path[:-1]:
         block = block[step]

@@ -48,9 +48,9 @@ def test_everything_that_is_no_markup_is_escaped():
 def unpack(pack: Pack, name: str) -> np.ndarray:
     """Undo a packed array as assets/data.js does."""
     data = gzip.decompress(base64.b64decode(pack.text()))
-    place = pack.arrays[name]
-    steps = np.frombuffer(data, f"<u{place['bytes']}", place["n"], place["at"]).astype(np.int64)
-    return place["offset"] + place["scale"] * (np.cumsum(steps) if place["rising"] else steps)
+    position = pack.arrays[name]
+    steps = np.frombuffer(data, f"<u{position['bytes']}", position["n"], position["at"]).astype(np.int64)
+    return position["offset"] + position["scale"] * (np.cumsum(steps) if position["rising"] else steps)
 
 
 @given(st_numpy.arrays(float, st.integers(0, 30), elements=st.floats(-1e12, 1e12)))
@@ -121,7 +121,9 @@ def test_numbers_that_read_alike_are_marked_alike(tmp_path: Path):
     for name, wait, energy in (("a", 15012.0, 5e6), ("b", 15012.1, 6e6), ("c", 15012.2, 7e6)):
         make_run(tmp_path / name, policy=name, metrics={"mean_wait_s": wait, "energy_j": energy, "max_wait_s": wait})
     table = headline_table(read_report_runs([tmp_path / name for name in "abc"], BATCH), "energy_j", BATCH)
-    marks = {column.title: [row.cells[place].mark for row in table.rows] for place, column in enumerate(table.columns)}
+    marks = {
+        column.title: [row.cells[position].mark for row in table.rows] for position, column in enumerate(table.columns)
+    }
     assert marks["energy"] == ["best", "", ""]
     assert marks["mean wait"] == ["", "", ""]
     assert [row.cells[2].text for row in table.rows] == [row.cells[2].text for row in table.rows[:1]] * 3

@@ -241,17 +241,17 @@ def whole_nodes() -> DissertationVectorEnv:
     return DissertationVectorEnv(1, workload="lublin_gaia_1000", n_nodes=16, n_jobs=20)
 
 
-def setting_of_nodes(place: int) -> Callable[[int], None]:
+def setting_of_nodes(position: int) -> Callable[[int], None]:
     def ask(code: int) -> None:
         env = whole_nodes()
-        known = int(env._world.settings[place])
-        env._world.settings[place] = code
+        known = int(env._world.settings[position])
+        env._world.settings[position] = code
         try:
             with pytest.raises(SimulationError, match=f"is {code}; expected one of"):
                 ask_nodes(dissertation_entries.PLAY, dissertation.BY_F1)
             env.reset(seed=0)
         finally:
-            env._world.settings[place] = known
+            env._world.settings[position] = known
 
     return ask
 
@@ -270,11 +270,11 @@ CLUSTER = read_cluster("drl-gpu")
 LOAD = at_offered_load(Poisson(), 8, CLUSTER, 1.2, seed=4)
 
 
-def rule_of_gpus(place: int) -> Callable[[int], int]:
+def rule_of_gpus(position: int) -> Callable[[int], int]:
     def ask(code: int) -> int:
         policy = read_policy("fifo")
         world = gpu_simulation.new_world(CLUSTER, LOAD, policy, seed=0, rules=Rules(), records=True)
-        world.rules[place] = code
+        world.rules[position] = code
         borrowed, one = Borrowed(world), np.zeros(LOAD.n_items)
         gpu_entries.begin(borrowed.addresses)
         assert gpu_entries.place_jobs(borrowed.addresses, one, one.copy()) == UNKNOWN_CODE
@@ -322,10 +322,10 @@ def baseline_of_seconds(code: int) -> None:
     seconds.SERVED.call(Borrowed(world), seconds.PLAY, np.ones(1, dtype=bool), np.array([code]))
 
 
-def part_of_pipelines(place: int) -> Callable[[int], Any]:
+def part_of_pipelines(position: int) -> Callable[[int], Any]:
     def ask(code: int) -> Any:
         policy = [pipeline_codes.BY_DEADLINE, pipeline_codes.ON_ANY, pipeline_codes.SINGLE]
-        policy[place] = code
+        policy[position] = code
         return pipeline_entries.run_policy(Borrowed(smallest_pipelines()), (policy[0], policy[1], policy[2]))
 
     return ask

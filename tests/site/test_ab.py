@@ -264,7 +264,7 @@ def with_gain(cluster: Path, plan: AbPlan, factor: float, out: Path) -> Path:
     written = [header]
     for line in lines:
         words = line.split("|")
-        dates = {name: words[place] for name, place in at.items()}
+        dates = {name: words[position] for name, position in at.items()}
         if dates["Start"][:1] == "2":
             seconds = {name: datetime.fromisoformat(text + "+00:00").timestamp() for name, text in dates.items()}
             policy = next((name for low, high, name in spans if low <= seconds["Eligible"] < high), "old")

@@ -558,10 +558,10 @@ def test_the_recorded_export(tmp_path: Path):
         ("13", "12"),
     ]
     log = found.log.log.rows
-    place = {int(number): index for index, number in enumerate(log["job_number"])}
-    assert log["processors"][place[15]] == 8  # --exclusive
-    assert (log["preceding_job"][place[4]], log["submit_s"][place[4]]) == (1, 137)
-    assert found.jobs.records["gpus"][place[5]] == 2
+    position = {int(number): index for index, number in enumerate(log["job_number"])}
+    assert log["processors"][position[15]] == 8  # --exclusive
+    assert (log["preceding_job"][position[4]], log["submit_s"][position[4]]) == (1, 137)
+    assert found.jobs.records["gpus"][position[5]] == 2
     assert (tmp_path / "site" / "gpu" / "options.json").is_file()
     ran = call("run", tmp_path / "site" / "gpu" / "options.json", "--out", tmp_path / "run")
     assert ran.exit_code == 0, ran.stderr

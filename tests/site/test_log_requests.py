@@ -146,7 +146,7 @@ def test_an_import_writes_rules_and_columns(tmp_path: Path):
     assert platform.site.partition_names == ("main", "big")
     workload = read_workload(site / "jobs.swf", platform, bandwidth="none")
     assert workload.site is not None
-    ids = {name: place for place, name in enumerate(workload.job_ids)}
+    ids = {name: position for position, name in enumerate(workload.job_ids)}
     jobs = workload.site.jobs
     assert jobs["features"][ids["2"]] == 3
     assert jobs["nice"][ids["2"]] == 50
@@ -185,7 +185,7 @@ def test_an_import_by_dependencies(tmp_path: Path):
     site = imported(tmp_path, by_dependencies=True)
     workload = read_workload(site / "jobs.swf", read_platform(site / "platform.json"), bandwidth="none")
     assert workload.site is not None
-    ids = {name: place for place, name in enumerate(workload.job_ids)}
+    ids = {name: position for position, name in enumerate(workload.job_ids)}
     jobs = workload.site.jobs
     assert workload.jobs["submit_s"][ids["2"]] == 5
     assert workload.site.dependencies.tolist() == [

@@ -92,7 +92,7 @@ def test_each_component_asks_for_what_its_part_of_the_line_says():
 def test_columns_of_sacct_come_in_any_order(tmp_path: Path):
     lines = [line.split("|") for line in SACCT.splitlines() if line.count("|") == 15]
     order = list(reversed(range(16)))
-    turned = "\n".join("|".join(line[place] for place in order) for line in lines)
+    turned = "\n".join("|".join(line[position] for position in order) for line in lines)
     one, other = jobs_of(read(tmp_path, "\n".join(map("|".join, lines)))), jobs_of(read(tmp_path, turned))
     for column in ("job", "task", "eligible_s", "start_s", "run_s", "cores", "gpus", "limit_s"):
         assert np.array_equal(one.records[column], other.records[column], equal_nan=True)

@@ -118,7 +118,7 @@ def test_the_rules_of_a_site(tmp_path: Path) -> None:
         "on a drained node": JobSpec(32.0, 1, gflop=20.0, **minute),
         "on a node that fails": JobSpec(60.0, 1, gflop=60.0, **minute),
     }
-    number = {name: place for place, name in enumerate(jobs)}
+    number = {name: position for position, name in enumerate(jobs)}
     asked = undemanding_jobs(len(jobs))
     for name, column, value in (
         ("after a date", "begin_s", 60.0),
@@ -163,8 +163,8 @@ def test_the_rules_of_a_site(tmp_path: Path) -> None:
     found = simulate(platform, workload, "slurm", simulator="slurm", slurm=settings(), folder=tmp_path, energy=False)
     start_s = dict(zip(jobs, found.records["start_s"].tolist(), strict=True))
     end_s = dict(zip(jobs, (found.records["start_s"] + found.records["run_s"]).tolist(), strict=True))
-    nodes_of = {name: {core // 4 for core in found.cores_of(place).tolist()} for name, place in number.items()}
-    never = {name for name, place in number.items() if found.records["state"][place] == JobState.REJECTED}
+    nodes_of = {name: {core // 4 for core in found.cores_of(position).tolist()} for name, position in number.items()}
+    never = {name for name, position in number.items() if found.records["state"][position] == JobState.REJECTED}
     assert never == {"if it fails", "cancelled while held", "in vain, task 0", "in vain, task 1"}
     assert all(start_s[name] == -1 and not nodes_of[name] for name in never)
     assert start_s["if it ends well"] >= end_s["first"]

@@ -52,7 +52,7 @@ def _check_parts(job: ExactJob, profile: Profile, io: Profile, where: str) -> No
 def task_with_io(context: ExactContext, job: ExactJob, profile: Profile, io: Profile, io_machines: list[int]) -> Work:
     """Return the parallel task of a job's profile and of what is added to it, on the machines of both."""
     machines = sorted({*job.allocation, *io_machines})
-    place = {machine: k for k, machine in enumerate(machines)}
+    position = {machine: k for k, machine in enumerate(machines)}
     n = len(machines)
     flops, sizes = [0.0] * n, [0.0] * n**2
     for part, part_machines in ((profile, job.allocation), (io, io_machines)):
@@ -62,7 +62,7 @@ def task_with_io(context: ExactContext, job: ExactJob, profile: Profile, io: Pro
                 f"{part.description.get('type')!r}, expected parallel, parallel_homogeneous or "
                 "parallel_homogeneous_total on both sides"
             )
-        at = [place[machine] for machine in part_machines]
+        at = [position[machine] for machine in part_machines]
         part_flops, transfers = amounts(job, part, len(at))
         for k, amount in zip(at, part_flops, strict=True):
             flops[k] += amount

@@ -254,14 +254,16 @@ def parse_mapping(where: str, mapping: Any, n_allocated: int) -> list[int]:
     if not isinstance(mapping, dict) or not mapping:
         raise BatsimError(f"{where}: 'mapping' is {_shown(mapping)}, expected an object")
     pairs = []
-    for executor, place in mapping.items():
-        texts = (executor, place if isinstance(place, str) else "")
+    for executor, position in mapping.items():
+        texts = (executor, position if isinstance(position, str) else "")
         if not all(text.isdecimal() and text.isascii() and len(text) < 9 for text in texts):
-            raise BatsimError(f"{where}: 'mapping' maps {executor!r} to {_shown(place)}, expected integers in strings")
+            raise BatsimError(
+                f"{where}: 'mapping' maps {executor!r} to {_shown(position)}, expected integers in strings"
+            )
         if int(texts[1]) >= n_allocated:
-            raise BatsimError(f"{where}: 'mapping' has index {place}, but the allocation has {n_allocated} hosts")
+            raise BatsimError(f"{where}: 'mapping' has index {position}, but the allocation has {n_allocated} hosts")
         pairs.append((int(executor), int(texts[1])))
-    return [place for _, place in sorted(pairs)]
+    return [position for _, position in sorted(pairs)]
 
 
 def parse_storage_mapping(where: str, mapping: Any) -> dict[str, int]:

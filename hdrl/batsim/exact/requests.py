@@ -159,7 +159,7 @@ class Requests:
         job.state = RUNNING
         job.allocation, job.allocation_text = ids, format_ids(ids)
         self._counts.running += 1
-        cpus = [machines[ids[place]].cpu for place in positions]
+        cpus = [machines[ids[position]].cpu for position in positions]
         actor = yield Spawn(run_job(context, job, cpus, storage, io), machines[ids[0]].cpu)
         job.actors.append(actor)
 

@@ -126,8 +126,8 @@ def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
         raise WorkloadError(f"{log.name}: no job has a run time")
     procs = np.maximum(rows["processors"], rows["requested_processors"])[kept]
     nodes = np.ceil(np.maximum(procs, 1.0) / (n_procs / n_nodes)).astype(np.int64)
-    for place in np.flatnonzero(nodes > n_nodes)[:1]:
-        number, requested = int(rows["job_number"][kept][place]), int(procs[place])
+    for position in np.flatnonzero(nodes > n_nodes)[:1]:
+        number, requested = int(rows["job_number"][kept][position]), int(procs[position])
         raise WorkloadError(f"{log.name}: job {number} asks for {requested} processors, {n_nodes} nodes have {n_procs}")
     submit_s = rows["submit_s"][kept]
     if np.any(np.diff(submit_s) < 0):

@@ -186,8 +186,8 @@ def shared_arrays(
     - ``backfills``: whether others may overtake a chosen job that does not fit.
     """
     flags = np.zeros(kernel.N_FLAGS, dtype=np.int64)
-    for name, place in _FLAGS.items():
-        flags[place] = name in errors
+    for name, position in _FLAGS.items():
+        flags[position] = name in errors
     settings = np.zeros(kernel.N_SETTINGS, dtype=np.int64)
     settings[kernel.SCORE], settings[kernel.REWARD] = SCORES[score], REWARDS[reward]
     settings[kernel.BACKFILLS] = backfills

@@ -39,20 +39,20 @@ def _draw(w, n):
 
 
 @jit
-def _list_top(w, place):
+def _list_top(w, position):
     for i in range(N_ROWS):
-        w.tops[place, i] = w.queue[i]
+        w.tops[position, i] = w.queue[i]
 
 
 @jit
-def _list_drawn(w, place):
+def _list_drawn(w, position):
     """List some jobs in random order."""
     n = w.counts[N_WAITING]
     for i in range(n):
         w.spare[i] = w.queue[i]
     for i in range(N_ROWS):
         other = i + _draw(w, n - i)
-        w.tops[place, i] = w.spare[other]
+        w.tops[position, i] = w.spare[other]
         w.spare[other] = w.spare[i]
 
 
@@ -61,8 +61,8 @@ def _interleave(w):
     """See the first jobs of each list in turn, each job once; one list alone is long enough for all rows."""
     n = 0
     for i in range(N_ROWS):
-        for place in range(N_LISTS):
-            j = w.tops[place, i]
+        for position in range(N_LISTS):
+            j = w.tops[position, i]
             if n < N_ROWS and w.is_seen[j] == 0:
                 w.is_seen[j] = 1
                 w.seen[n] = j
@@ -85,9 +85,9 @@ def look(w):
             w.is_seen[w.queue[row]] = 1
         return
     # The queue stays in the order of the last list, which decides between equal dates of submission afterwards.
-    for place, order in enumerate((BY_F1, BY_F2, BY_SHORTEST, BY_SMALLEST)):
+    for position, order in enumerate((BY_F1, BY_F2, BY_SHORTEST, BY_SMALLEST)):
         sort_queue(w, order)
-        _list_top(w, place)
+        _list_top(w, position)
     _list_drawn(w, N_LISTS - 1)
     _interleave(w)
 

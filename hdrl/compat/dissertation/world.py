@@ -256,9 +256,9 @@ def _add_scores(w, j):
 
 
 @jit
-def _start(w, place):
+def _start(w, position):
     """Start the job at a place of the queue on the first free nodes."""
-    j = w.queue[place]
+    j = w.queue[position]
     left = w.nodes[w.first[0] + j]
     w.start_s[j] = w.now_s[0]
     w.counts[N_FREE] -= left
@@ -270,7 +270,7 @@ def _start(w, place):
     w.counts[N_RUNNING] += 1
     w.counts[N_STARTED] += 1
     w.counts[N_WAITING] -= 1
-    for i in range(place, w.counts[N_WAITING]):
+    for i in range(position, w.counts[N_WAITING]):
         w.queue[i] = w.queue[i + 1]
     _add_scores(w, j)
 

@@ -93,16 +93,16 @@ def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoa
 
 def check_can_be_split(load: GpuLoad, cluster: GpuCluster) -> None:
     """Refuse loads with a job that needs more GPUs than there are, of whatever types."""
-    for place in np.flatnonzero(load.jobs["n_gpus"] > cluster.n_units)[:1].tolist():
-        n_gpus = int(load.jobs["n_gpus"][place])
-        raise WorkloadError(f"{load.name}: job {place} asks for {n_gpus} GPUs, {cluster.name} has {cluster.n_units}")
+    for position in np.flatnonzero(load.jobs["n_gpus"] > cluster.n_units)[:1].tolist():
+        n_gpus = int(load.jobs["n_gpus"][position])
+        raise WorkloadError(f"{load.name}: job {position} asks for {n_gpus} GPUs, {cluster.name} has {cluster.n_units}")
 
 
 def shared_arrays(cluster: GpuCluster, errors: frozenset[str]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a world that follow from the cluster and the errors."""
     flags = np.zeros(kernel.N_FLAGS, dtype=np.int64)
-    for name, place in _FLAGS.items():
-        flags[place] = name in errors
+    for name, position in _FLAGS.items():
+        flags[position] = name in errors
     by_speed = np.argsort(-cluster.speeds, kind="stable")
     return {
         "flags": flags,
@@ -218,10 +218,12 @@ def _units_of(cluster: GpuCluster, stays: NDArray[np.void], held: NDArray[np.int
     units: list[int] = []
     for number, stay in enumerate(stays):
         while running and running[0][0] <= stay["start_s"]:
-            for place, unit in heapq.heappop(running)[2]:
-                heapq.heappush(idle[place], unit)
+            for position, unit in heapq.heappop(running)[2]:
+                heapq.heappush(idle[position], unit)
         counts = held[stay["task"]]
-        mine = [(place, heapq.heappop(idle[place])) for place in range(len(idle)) for _ in range(counts[place])]
+        mine = [
+            (position, heapq.heappop(idle[position])) for position in range(len(idle)) for _ in range(counts[position])
+        ]
         heapq.heappush(running, (float(stay["end_s"]), number, mine))
         units += [unit for _, unit in mine]
     return np.array(units, dtype=np.int32)

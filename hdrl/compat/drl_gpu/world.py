@@ -180,9 +180,9 @@ def _pass_until(w, until_s):
 
 
 @jit
-def _start(w, place):
+def _start(w, position):
     """Start a waiting job on the fastest type that holds all of it, else on the fastest ones; tell whether it fits."""
-    j, n_types, total = w.queue[place], len(w.type_gpus), 0
+    j, n_types, total = w.queue[position], len(w.type_gpus), 0
     left, first = w.gpus[j], -1
     for t in range(n_types):
         total += w.idle[t]
@@ -203,7 +203,7 @@ def _start(w, place):
     w.counts[N_WAITING] -= 1
     w.waiting_of[min(MOST_GPUS, w.gpus[j])] -= 1
     w.sums[ARRIVALS_S] -= w.arrival_s[j]
-    for i in range(place, w.counts[N_WAITING]):
+    for i in range(position, w.counts[N_WAITING]):
         w.queue[i] = w.queue[i + 1]
     w.counts[N_RUNNING] = heap.push(w.running, w.counts[N_RUNNING], j, w.end_s[j], 0)
     return True
@@ -239,9 +239,9 @@ def _play(w, order):
     """Simulate until all jobs are done, or its time is over."""
     _clear(w)
     while w.counts[N_DONE] < w.n_jobs[0] and w.now_s[0] < w.until_s[0]:
-        place = _choose(w, order)
-        acts = place >= 0 and (place < TOP or w.flags[FIRST_16] == 0)
-        if acts and _start(w, place):
+        position = _choose(w, order)
+        acts = position >= 0 and (position < TOP or w.flags[FIRST_16] == 0)
+        if acts and _start(w, position):
             if w.flags[ONE_PER_SECOND]:
                 _pass_until(w, w.now_s[0] + 1.0)
             continue

@@ -46,11 +46,11 @@ class _Published(NodeReserving):
         date_s, where, last = math.inf, node, 0
         for other in range(len(self._whole)):
             left = int(self._free_cores(machine)[other])
-            for place, one in enumerate(self._on(other)):
+            for position, one in enumerate(self._on(other)):
                 left += one.cores
                 if left >= machine.jobs["cores"][head]:
                     if one.end_s < date_s:
-                        where, last = other, place
+                        where, last = other, position
                         date_s = one.end_s if other == node else math.inf
                     break
         if where != node:

@@ -14,9 +14,9 @@ def _item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 @intrinsic
-def load(typing_context: Any, team: Any, place: Any) -> Any:
+def load(typing_context: Any, team: Any, position: Any) -> Any:
     """Return an integer of an array."""
-    del typing_context, place
+    del typing_context, position
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(_item(context, builder, signature, arguments), "seq_cst", 8)
@@ -25,9 +25,9 @@ def load(typing_context: Any, team: Any, place: Any) -> Any:
 
 
 @intrinsic
-def add(typing_context: Any, team: Any, place: Any, value: Any) -> Any:
+def add(typing_context: Any, team: Any, position: Any, value: Any) -> Any:
     """Add to an integer of an array; return what it was."""
-    del typing_context, place, value
+    del typing_context, position, value
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw("add", _item(context, builder, signature, arguments), arguments[2], "seq_cst")

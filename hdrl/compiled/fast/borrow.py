@@ -58,11 +58,11 @@ register_model(BorrowedArrayType)(ArrayModel)
 
 
 def _item_pointer(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
-    place = context.cast(builder, index, index_type, types.intp)
+    position = context.cast(builder, index, index_type, types.intp)
     found = make_array(array_type)(context, builder, array)
     if context.enable_boundscheck:  # NUMBA_BOUNDSCHECK=1; negative indices are out of bounds here
-        cgutils.do_boundscheck(context, builder, place, builder.extract_value(found.shape, 0))
-    return builder.gep(found.data, [place], inbounds=True)
+        cgutils.do_boundscheck(context, builder, position, builder.extract_value(found.shape, 0))
+    return builder.gep(found.data, [position], inbounds=True)
 
 
 @lower_builtin(operator.getitem, BorrowedArrayType, types.Integer)

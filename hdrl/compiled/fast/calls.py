@@ -54,7 +54,7 @@ class BareCall:
         takes, returns = self._compiled.signature.args, self._compiled.signature.return_type
         is_wrong = builder.icmp_signed("!=", self._n_given, _INT64(len(takes)))
         self._refuse_if(is_wrong, f"expected {len(takes)} arguments")
-        values = [self._argument(place, kind) for place, kind in enumerate(takes)]
+        values = [self._argument(position, kind) for position, kind in enumerate(takes)]
         thread = python.save_thread()
         called = context.declare_function(builder.module, self._compiled.fndesc)
         status, result = context.call_conv.call_function(builder, called, returns, takes, values)
@@ -63,7 +63,9 @@ class BareCall:
         if returns == types.none:
             builder.ret(builder.bitcast(python.make_none(), _BYTES))
         elif isinstance(returns, BaseTuple):
-            items = [self._number(kind, builder.extract_value(result, place)) for place, kind in enumerate(returns)]
+            items = [
+                self._number(kind, builder.extract_value(result, position)) for position, kind in enumerate(returns)
+            ]
             packed = python.tuple_pack(items)
             for item in items:
                 python.decref(item)
@@ -80,18 +82,18 @@ class BareCall:
             builder.ret(_BYTES(None))
 
     def _read(self, pointer: Any, offset: int, kind: Any) -> Any:
-        place = cgutils.gep(self._builder, pointer, offset)
-        return self._builder.load(self._builder.bitcast(place, kind.as_pointer()))
+        position = cgutils.gep(self._builder, pointer, offset)
+        return self._builder.load(self._builder.bitcast(position, kind.as_pointer()))
 
     def _number(self, kind: Any, value: Any) -> Any:
         return getattr(self._python, RETURNED[unliteral(kind)])(value)
 
-    def _argument(self, place: int, kind: Any) -> Any:
+    def _argument(self, position: int, kind: Any) -> Any:
         """Return an argument as compiled functions take it."""
         python, builder = self._python, self._builder
-        given = builder.load(cgutils.gep(builder, self._given, place))
+        given = builder.load(cgutils.gep(builder, self._given, position))
         if not isinstance(kind, types.Number | types.Boolean):
-            return self._object(given, kind, f"argument {place + 1}: ")
+            return self._object(given, kind, f"argument {position + 1}: ")
         an_object = builder.bitcast(given, python.pyobj)
         if kind == types.boolean:
             return builder.icmp_signed("!=", python.object_istrue(an_object), _INT32(0))
@@ -103,10 +105,10 @@ class BareCall:
     def _object(self, given: Any, kind: Any, where: str) -> Any:
         if isinstance(kind, types.Array):
             return self._array(given, kind, where)
-        items = [self._read(given, _ITEMS + 8 * place, _BYTES) for place in range(len(kind))]
+        items = [self._read(given, _ITEMS + 8 * position, _BYTES) for position in range(len(kind))]
         values = [
-            self._object(item, one, f"{where}item {place + 1}: ")
-            for place, (one, item) in enumerate(zip(kind, items, strict=True))
+            self._object(item, one, f"{where}item {position + 1}: ")
+            for position, (one, item) in enumerate(zip(kind, items, strict=True))
         ]
         return self._context.make_tuple(self._builder, kind, values)
 
@@ -120,7 +122,7 @@ class BareCall:
         element = dtype.name if dtype.names is None else "rows"
         self._refuse_if(is_other, f"{where}expected a {kind.ndim}-dimensional array of {element}")
         array = make_array(kind)(self._context, builder)
-        lengths = [self._read(given, place, _BYTES) for place in (_SHAPE, _STRIDES)]
+        lengths = [self._read(given, position, _BYTES) for position in (_SHAPE, _STRIDES)]
         shape, strides = ([self._read(one, 8 * axis, _INT64) for axis in range(kind.ndim)] for one in lengths)
         populate_array(
             array,

@@ -16,13 +16,13 @@ def _move(context: Any, builder: Any, one: Any, batch: Any, to: Any, of: Any, ro
     for index, (own, whole) in enumerate(zip(one.types, batch.types, strict=True)):
         if isinstance(own, BorrowedType):
             continue  # shared by all
-        place = cgutils.gep_inbounds(builder, to, 0, index)
+        position = cgutils.gep_inbounds(builder, to, 0, index)
         if isinstance(own, NamedTuple):
-            _move(context, builder, own, whole, place, cgutils.gep_inbounds(builder, of, 0, index), row)
+            _move(context, builder, own, whole, position, cgutils.gep_inbounds(builder, of, 0, index), row)
         elif own.ndim != whole.ndim:
             source = context.make_array(whole)(context, builder, read_field(builder, of, index))
             stride = builder.extract_value(source.strides, 0)
-            target = context.make_array(own)(context, builder, ref=place)
+            target = context.make_array(own)(context, builder, ref=position)
             target.data = cgutils.pointer_add(builder, source.data, builder.mul(stride, row), target.data.type)
 
 
@@ -47,8 +47,8 @@ def copy_rows(typing_context: Any, target: Any, source: Any, first: Any, n: Any)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to, of = (context.make_array(signature.args[i])(context, builder, arguments[i]) for i in range(2))
-        place = cgutils.gep_inbounds(builder, of.data, arguments[2])
-        cgutils.raw_memcpy(builder, to.data, place, arguments[3], of.itemsize)
+        position = cgutils.gep_inbounds(builder, of.data, arguments[2])
+        cgutils.raw_memcpy(builder, to.data, position, arguments[3], of.itemsize)
         return context.get_dummy_value()
 
     return types.void(target, source, types.intp, types.intp), lower

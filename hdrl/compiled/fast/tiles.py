@@ -29,8 +29,8 @@ def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 def _rows_of(builder: Any, array: Any, unit: Any, first: Any) -> Any:
     """Return a pointer to a unit of the rows of a tile."""
-    place = builder.add(builder.mul(unit, builder.extract_value(array.shape, 1)), first)
-    return builder.bitcast(cgutils.gep_inbounds(builder, array.data, place), _ROWS.as_pointer())
+    position = builder.add(builder.mul(unit, builder.extract_value(array.shape, 1)), first)
+    return builder.bitcast(cgutils.gep_inbounds(builder, array.data, position), _ROWS.as_pointer())
 
 
 def _has_long_vectors(context: Any) -> bool:
@@ -89,8 +89,8 @@ def multiply_two_tiles(
             _multiply(context, builder, signature, arguments, 2)
         else:
             following = builder.add(arguments[11], context.get_constant(types.intp, TILE_ROWS))
-            for place in (arguments[11], following):
-                _multiply(context, builder, signature, (*arguments[:11], place), 1)
+            for position in (arguments[11], following):
+                _multiply(context, builder, signature, (*arguments[:11], position), 1)
         return context.get_dummy_value()
 
     positions = types.intp, types.intp, types.intp
@@ -107,8 +107,8 @@ def _multiply(context: Any, builder: Any, signature: Any, arguments: Any, n_tile
     sums = [[cgutils.alloca_once(builder, _ROWS) for _ in tiles] for _ in range(signature.args[4].count)]
     for k, row in enumerate(sums):
         bias = _spread(builder, builder.extract_value(arguments[4], k))
-        for place in row:
-            builder.store(bias, place)
+        for position in row:
+            builder.store(bias, position)
     with cgutils.for_range(builder, n_in) as loop:
         unit = builder.add(at_x, loop.index)
         inputs = [builder.load(_rows_of(builder, source, unit, tile), align=4) for tile in tiles]
@@ -116,13 +116,13 @@ def _multiply(context: Any, builder: Any, signature: Any, arguments: Any, n_tile
         for k, row in enumerate(sums):
             at_weight = builder.add(of_input, builder.mul(per_output, context.get_constant(types.intp, k)))
             weight = _spread(builder, builder.load(cgutils.gep_inbounds(builder, weights.data, at_weight)))
-            for place, numbers in zip(row, inputs, strict=True):
-                builder.store(_fma(builder, weight, numbers, builder.load(place)), place)
+            for position, numbers in zip(row, inputs, strict=True):
+                builder.store(_fma(builder, weight, numbers, builder.load(position)), position)
     lowest = _spread(builder, low)
     for k, row in enumerate(sums):
         unit = builder.add(at_y, context.get_constant(types.intp, k))
-        for place, tile in zip(row, tiles, strict=True):
-            total = builder.load(place)
+        for position, tile in zip(row, tiles, strict=True):
+            total = builder.load(position)
             to = _rows_of(builder, target, unit, tile)
             builder.store(builder.select(builder.fcmp_ordered("<", total, lowest), lowest, total), to, align=4)
 
@@ -134,7 +134,7 @@ def _sum_of(builder: Any, numbers: Any) -> Any:
         n //= 2
         positions = [ir.Constant(ir.VectorType(ir.IntType(32), n), [*range(i * n, (i + 1) * n)]) for i in range(2)]
         nothing = ir.Constant(numbers.type, ir.Undefined)
-        numbers = builder.fadd(*(builder.shuffle_vector(numbers, nothing, place) for place in positions))
+        numbers = builder.fadd(*(builder.shuffle_vector(numbers, nothing, position) for position in positions))
     return builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
 
 
@@ -155,23 +155,23 @@ def collect_tile(  # noqa: C901 - code is written for each of the loops
         def collect(outputs: range) -> None:
             sums = [[cgutils.alloca_once(builder, _ROWS) for _ in range(_N_INPUTS)] for _ in outputs]
             for row in sums:
-                for place in row:
-                    builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), place)
+                for position in row:
+                    builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), position)
             with cgutils.for_range_slice(builder, constants[0], n_rows, step) as (first, _):
 
                 def loaded(array: Any, unit: Any, which: range) -> list[Any]:
                     positions = [_rows_of(builder, array, builder.add(unit, constants[k]), first) for k in which]
-                    return [builder.load(place, align=4) for place in positions]
+                    return [builder.load(position, align=4) for position in positions]
 
                 inputs, slopes = loaded(xs, at_x, range(_N_INPUTS)), loaded(ys, at_y, outputs)
                 for row, slope in zip(sums, slopes, strict=True):
-                    for place, one in zip(row, inputs, strict=True):
-                        builder.store(_fma(builder, slope, one, builder.load(place)), place)
+                    for position, one in zip(row, inputs, strict=True):
+                        builder.store(_fma(builder, slope, one, builder.load(position)), position)
             for o, row in zip(outputs, sums, strict=True):
                 of_output = builder.add(at, builder.mul(per_output, constants[o]))
-                for i, place in enumerate(row):
+                for i, position in enumerate(row):
                     target = cgutils.gep_inbounds(builder, to.data, builder.add(of_output, constants[i]))
-                    total = _sum_of(builder, builder.load(place))
+                    total = _sum_of(builder, builder.load(position))
                     builder.store(builder.fadd(builder.load(target), total), target)
 
         at_once = _N_OUTPUTS if _has_long_vectors(context) else 1  # as many sums as there are registers for
@@ -190,12 +190,12 @@ def sum_rows(typing_context: Any, ys: Any, at_y: Any, n_rows: Any) -> Any:
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = cgutils.alloca_once(builder, _ROWS)
-        builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), place)
+        position = cgutils.alloca_once(builder, _ROWS)
+        builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), position)
         zero, step = context.get_constant(types.intp, 0), context.get_constant(types.intp, TILE_ROWS)
         with cgutils.for_range_slice(builder, zero, arguments[2], step) as (first, _):
             some = builder.load(_rows_of(builder, array, arguments[1], first), align=4)
-            builder.store(builder.fadd(builder.load(place), some), place)
-        return _sum_of(builder, builder.load(place))
+            builder.store(builder.fadd(builder.load(position), some), position)
+        return _sum_of(builder, builder.load(position))
 
     return types.float32(ys, types.intp, types.intp), lower

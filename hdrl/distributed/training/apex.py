@@ -139,7 +139,7 @@ class Learner:
 
     def weights(self) -> tuple[dict[int, Tensor], None]:
         """Return copies of all weights by place."""
-        return {place: one.detach().clone() for place, one in enumerate(all_weights(self._agent))}, None
+        return {position: one.detach().clone() for position, one in enumerate(all_weights(self._agent))}, None
 
     def modules(self) -> tuple[dict[str, Any], None]:
         """Return all networks, and how much has been learned."""

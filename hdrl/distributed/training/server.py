@@ -77,12 +77,12 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Server
     total = sum(one.numel() for one in weights)
     positions: list[list[int]] = [[] for _ in range(n_servers)]
     before = 0
-    for place, tensor in enumerate(weights):
+    for position, tensor in enumerate(weights):
         fair = int(n_servers * before / max(total, 1))
         before += tensor.numel()
-        left = len(weights) - place
+        left = len(weights) - position
         empty = [k for k in range(n_servers) if not positions[k]]
-        positions[empty[0] if len(empty) >= left else min(fair, n_servers - 1)].append(place)
+        positions[empty[0] if len(empty) >= left else min(fair, n_servers - 1)].append(position)
     made = type(optimizer) if rule == "agent" else RULES[rule]
     return [ServerPart(tuple(sorted(one)), tuple(settings[i] for i in sorted(one)), made) for one in positions]
 
@@ -92,16 +92,16 @@ class ParameterServer:
 
     def __init__(self, part: ServerPart, weights: Sequence[Tensor]) -> None:
         self._positions = part.positions
-        self._weights = [nn.Parameter(weights[place].detach().clone()) for place in part.positions]
+        self._weights = [nn.Parameter(weights[position].detach().clone()) for position in part.positions]
         groups = [{**own, "params": [one]} for own, one in zip(part.groups, self._weights, strict=True)]
         self._optimizer = part.rule(groups)
 
     def take(self, gradients: Sequence[Sequence[Tensor]]) -> tuple[list[Tensor], None]:
         """Keep the mean of workers' gradients, in their order, for `step`; return its norm for each tensor."""
-        for place, weight in zip(self._positions, self._weights, strict=True):
-            mean = gradients[0][place].clone()
+        for position, weight in zip(self._positions, self._weights, strict=True):
+            mean = gradients[0][position].clone()
             for one in gradients[1:]:
-                mean += one[place]
+                mean += one[position]
             weight.grad = mean if len(gradients) == 1 else mean.div_(len(gradients))
         squares = [portable.sum_of_squares(cast("Tensor", weight.grad)) for weight in self._weights]
         return [torch.tensor(math.sqrt(one), dtype=torch.float64) for one in squares], None
@@ -120,7 +120,7 @@ class ParameterServer:
     def weights(self) -> tuple[dict[int, Tensor], None]:
         """Return copies of the weights that are held here, by place."""
         held = zip(self._positions, self._weights, strict=True)
-        return {place: weight.detach().clone() for place, weight in held}, None
+        return {position: weight.detach().clone() for position, weight in held}, None
 
     def state_dict(self) -> tuple[dict[str, Any], None]:
         """Return weights and optimiser."""

@@ -204,8 +204,8 @@ def put_weights(into: Sequence[Tensor], weights: Weights) -> None:
     """Copy the weights of all servers."""
     with torch.no_grad():
         for part in weights:
-            for place, tensor in part.items():
-                into[place].copy_(tensor)
+            for position, tensor in part.items():
+                into[position].copy_(tensor)
 
 
 def _finished(steps: Generator[Descent, None, dict[str, float]]) -> dict[str, float]:

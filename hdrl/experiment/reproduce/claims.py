@@ -114,10 +114,10 @@ class Difference:
 
 def as_findings(results: Mapping[Place, float | Finding]) -> dict[Place, Finding]:
     """Return results whose floats are findings, too."""
-    return {place: one if isinstance(one, Finding) else Finding(float(one)) for place, one in results.items()}
+    return {position: one if isinstance(one, Finding) else Finding(float(one)) for position, one in results.items()}
 
 
-def claim_of(place: Place, finding: Finding, *, null: float | None = None, tolerance: float = 0.0) -> Claim | None:
+def claim_of(position: Place, finding: Finding, *, null: float | None = None, tolerance: float = 0.0) -> Claim | None:
     """Return the claim that follows from a finding; ``None`` if an effect or a training has no number.
 
     ``null`` is the number without an effect, if the finding does not say it.
@@ -129,7 +129,7 @@ def claim_of(place: Place, finding: Finding, *, null: float | None = None, toler
         return None
     sign = None if null is None else sign_of(finding, null)
     return Claim(
-        *place,
+        *position,
         kind="spread" if n else "value",
         value=finding.value,
         low=finding.low,
@@ -295,13 +295,13 @@ def recorded(
         if one.source == "published":
             published.setdefault(one.place, []).append(one)
     claims: list[Claim] = []
-    for place, finding in results.items():
-        claims += published.pop(place, [])
+    for position, finding in results.items():
+        claims += published.pop(position, [])
         tolerance = 0.0 if math.isnan(finding.value) else relative_tolerance * abs(finding.value)
-        old = own.get(place)
+        old = own.get(position)
         if old is not None and old.tolerance != relative_tolerance * abs(old.value):
             tolerance = old.tolerance
-        claim = claim_of(place, finding, null=nulls.get(place), tolerance=tolerance)
+        claim = claim_of(position, finding, null=nulls.get(position), tolerance=tolerance)
         if claim is not None:
             claims.append(claim)
     left = [one for those in published.values() for one in those]

@@ -129,10 +129,10 @@ class Recipe(Block):
             positions = [(one.row, one.column)]
             if isinstance(one.against, str):
                 positions.append((one.against, one.column))
-            for place in positions:
-                if place not in results:
+            for position in positions:
+                if position not in results:
                     raise ValueError(
-                        f"effects names {place[0]!r}, {place[1]!r}, which is not a number of this experiment"
+                        f"effects names {position[0]!r}, {position[1]!r}, which is not a number of this experiment"
                     )
             found[positions[0]] = results[positions[1]].value if isinstance(one.against, str) else one.against
         return found

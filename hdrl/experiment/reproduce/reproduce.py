@@ -300,7 +300,7 @@ def _run_training(work: _Work) -> _Found:
         found: _Found = {}
         for row, of_row in judged.items():
             numbers = work.protocol()(work.traces, of_row)
-            found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
+            found |= {(f"{row}, {position[0]}", position[1]): value for position, value in numbers.items()}
         return found | logged
     candidates = [f"{row}={(work.out / f'{row}_seed_*' / MODEL_FILE).absolute()}" for row in models]
     comparison = work.compare(work.sweep(recipe.sweep, candidates))

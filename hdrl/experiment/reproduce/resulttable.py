@@ -148,12 +148,12 @@ def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding])
     """Write the findings of an experiment, and the numbers of single trainings if there were some."""
     if any(one.trainings for one in results.values()):
         with atomic_table(trainings, TRAINING_COLUMNS) as write_row:
-            for place, one in results.items():
+            for position, one in results.items():
                 for number, value in enumerate(one.trainings, start=1):
-                    write_row((*place, number, cell_text(float(value))))
+                    write_row((*position, number, cell_text(float(value))))
     with atomic_table(path, RESULT_COLUMNS) as write_row:
-        for place, one in results.items():
-            write_row((*place, *map(cell_text, (one.value, one.low, one.high, one.null))))
+        for position, one in results.items():
+            write_row((*position, *map(cell_text, (one.value, one.low, one.high, one.null))))
 
 
 def read_results(path: Path, trainings: Path) -> dict[Place, Finding]:

@@ -289,9 +289,9 @@ class _Networks:
 
 
 def _named(part: str, layers: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    for place, layer in enumerate(layers):
+    for position, layer in enumerate(layers):
         for kind, tensor in zip(("weight", "bias"), layer, strict=True):
-            yield f"{part}.{2 * place}.{kind}", tensor.float()
+            yield f"{part}.{2 * position}.{kind}", tensor.float()
 
 
 def _networks(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> _Networks:

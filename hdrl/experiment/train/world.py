@@ -97,7 +97,7 @@ class TrainingWorld:
     def _begins(self) -> list[int]:
         """Return the first items of the configurations to train on."""
         first, last = part_of(self.options, "train", self.load)
-        return [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
+        return [first, *(position for position in self.spec.configurations(self.load) if first < position < last)]
 
     def configuration_coordinates(self) -> list[tuple[float, ...]]:
         """Return the coordinates of the configurations to train on."""

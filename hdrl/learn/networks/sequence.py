@@ -68,19 +68,21 @@ class SequenceActorCritic(ActorCritic):
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each action."""
-        seen, place = self._read(observations)
-        return mask_logits(self.by_atoms(self.actor(seen)[place]), mask)
+        seen, position = self._read(observations)
+        return mask_logits(self.by_atoms(self.actor(seen)[position]), mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each observation."""
         del mask
-        seen, place = self._read(observations)
-        return self.without_axis(self.critic(seen)[place])
+        seen, position = self._read(observations)
+        return self.without_axis(self.critic(seen)[position])
 
     def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return both, reading once."""
-        seen, place = self._read(observations)
-        return mask_logits(self.by_atoms(self.actor(seen)[place]), mask), self.without_axis(self.critic(seen)[place])
+        seen, position = self._read(observations)
+        return mask_logits(self.by_atoms(self.actor(seen)[position]), mask), self.without_axis(
+            self.critic(seen)[position]
+        )
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights that serve the critic alone."""
@@ -91,14 +93,14 @@ class SequenceActorCritic(ActorCritic):
         weights = [*self.reader.parameters(), *self.encoder.parameters()]
         if portable.is_own(observations, self.embedding, *weights):
             return read_sequences(observations, self.embedding, self.waves, weights)
-        different, place = torch.unique(observations, dim=0, return_inverse=True)
+        different, position = torch.unique(observations, dim=0, return_inverse=True)
         ids = different[:, 1:].long().clamp(0, N_IDS - 1)
         lengths = (ids > 0).sum(-1).clamp(min=1).cpu()  # packing needs them on the CPU
         ids = ids[:, : int(lengths.max())]
         packed = nn.utils.rnn.pack_padded_sequence(self.embedding[ids], lengths, batch_first=True, enforce_sorted=False)
         _, (last, _) = self.encoder(self.reader(packed)[0])
         time = portable.sin(different[:, :1] * self.waves) * float(WAVE)
-        return torch.cat([last[-1], time], -1), place
+        return torch.cat([last[-1], time], -1), position
 
 
 class _Lstm(nn.LSTM):

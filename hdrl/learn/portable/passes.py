@@ -36,9 +36,9 @@ def find_rows(mask, index, n_rows, found):
     """Write the places of the rows of some observations in the table, and among themselves; return their number."""
     n = 0
     for i in range(len(index)):
-        legal, source, place = mask[index[i]], index[i] * n_rows, i * n_rows
+        legal, source, position = mask[index[i]], index[i] * n_rows, i * n_rows
         for row in range(n_rows):
-            found[0, n], found[1, n] = source + row, place + row  # written over unless it is counted
+            found[0, n], found[1, n] = source + row, position + row  # written over unless it is counted
             n += legal[row]
     return n
 

@@ -51,7 +51,7 @@ _sigmoid, _tanh, _sin = elementary32.sigmoid, elementary32.tanh, elementary32.si
 
 
 @_entry
-def find_sequences(observations, slots, place, first, starts, ids):
+def find_sequences(observations, slots, position, first, starts, ids):
     """Find the observations that differ, and lay their ids one behind the other.
 
     ``slots``, filled with -1, is a hash table: a power of two, larger than the number of observations. ``place`` says
@@ -77,7 +77,7 @@ def find_sequences(observations, slots, place, first, starts, ids):
                 ids[at + k] = min(max(np.int64(mine[1 + k]), 0), N_IDS - 1)
             n_found += 1
             starts[n_found] = at + max(n_ids, 1)
-        place[i] = slots[slot]
+        position[i] = slots[slot]
     return n_found
 
 

@@ -49,15 +49,15 @@ def read_sequences(
     seen = np.ascontiguousarray(observations.detach().numpy())
     n = len(seen)
     slots = np.full(2 << n.bit_length(), -1)
-    place, first, starts = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
+    position, first, starts = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
     ids = np.empty(n * (seen.shape[1] - 1), np.int64)
-    n_found = find_sequences(seen, slots, place, first, starts, ids)
+    n_found = find_sequences(seen, slots, position, first, starts, ids)
     given = _Given(seen, first[:n_found], starts[: n_found + 1], ids[: starts[n_found]], embedding, waves)
     if torch.is_grad_enabled():
         known: Tensor = _Reading.apply(given, *weights)  # type: ignore[no-untyped-call]
     else:
         known = torch.from_numpy(given.read(_flat(weights))[-1])
-    return known, torch.from_numpy(place)
+    return known, torch.from_numpy(position)
 
 
 class _Given:

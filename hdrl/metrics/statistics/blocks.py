@@ -65,8 +65,8 @@ def block_ratio(
         )
         for of_seed in range(n_seeds):
             total = np.zeros(n_resamples)
-            for place in range(n):  # a fixed order of sums
-                total += sums[(firsts[place // length] + place % length) % n, of_seed]
+            for position in range(n):  # a fixed order of sums
+                total += sums[(firsts[position // length] + position % length) % n, of_seed]
             estimates += sign * elementary.log(total) * draws[:, of_seed] / n_seeds
     estimates = np.sort(estimates[np.isfinite(estimates)])
     if len(estimates) == 0 or estimates[-1] - estimates[0] <= EQUAL:
@@ -91,8 +91,8 @@ def block_counts(n_values: int, random: np.random.Generator, n_resamples: int) -
     counts = np.ones((n_values, 1 + n_resamples), dtype=np.int64)
     counts[:, 1:] = 0
     resamples = np.arange(1, 1 + n_resamples)
-    for place in range(n_values):
-        counts[(firsts[place // length] + place % length) % n_values, resamples] += 1
+    for position in range(n_values):
+        counts[(firsts[position // length] + position % length) % n_values, resamples] += 1
     return counts
 
 

@@ -60,8 +60,8 @@ def rank_direction(values: ArrayLike, reference: ArrayLike) -> int:
 
 def _ranks(differences: FloatArray) -> tuple[NDArray[np.int64], int]:
     """Return twice the rank of the size of each difference (halves where some are equal), and how many are equal."""
-    _, place, n_equal = np.unique(np.abs(differences), return_inverse=True, return_counts=True)
-    return (2 * np.cumsum(n_equal) - n_equal + 1)[place], int(n_equal.max())
+    _, position, n_equal = np.unique(np.abs(differences), return_inverse=True, return_counts=True)
+    return (2 * np.cumsum(n_equal) - n_equal + 1)[position], int(n_equal.max())
 
 
 def _differences(values: ArrayLike, reference: ArrayLike) -> FloatArray | None:

@@ -36,14 +36,14 @@ _COLOUR = re.compile("|".join(light for light, _ in COLOURS.values()), re.IGNORE
 
 def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Chart | None:
     """Return a figure for the page; ``None`` if no run has what it is made of."""
-    shown = [(place, run) for place, run in runs if _has(run, figure.needs)]
+    shown = [(position, run) for position, run in runs if _has(run, figure.needs)]
     if not shown:
         return None
     require_matplotlib()
     subjects = [run.folder if figure.reads == "trainings" else run.data for _, run in shown]
     try:
         with default_look():
-            drawing = figure.draw(subjects, positions=[place for place, _ in shown], **on_page.choices)
+            drawing = figure.draw(subjects, positions=[position for position, _ in shown], **on_page.choices)
         describe = on_page.describe or (lambda names, _: f"{on_page.title}: {', '.join(names)}.")
         words = describe([run.name for _, run in shown], subjects)
     except HdrlError:  # a run without energy, a training that was cut off: the others are shown
@@ -51,7 +51,7 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
             return None
         able = [one for one in shown if chart_of(figure, on_page, [one]) is not None]
         return chart_of(figure, on_page, able) if len(able) < len(shown) else None
-    return chart(drawing, on_page.title, words, [(place, run.name) for place, run in shown])
+    return chart(drawing, on_page.title, words, [(position, run.name) for position, run in shown])
 
 
 def chart(drawing: Drawing, title: str, words: str, names: list[tuple[int, str]], *, has_marks: bool = False) -> Chart:

@@ -106,7 +106,7 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
         for row in compared.rows(compared.metric)
         if not row.is_baseline and not math.isnan(row.ratio) and len(means.get(row.candidate, ())) == n_windows
     ]
-    rows = [row for place, row in enumerate(known) if place < MOST_CURVES or compared.is_learned(row.candidate)]
+    rows = [row for position, row in enumerate(known) if position < MOST_CURVES or compared.is_learned(row.candidate)]
     if not rows or not n_windows:
         return []
     with default_look():

@@ -130,7 +130,7 @@ def _completed(findings: Findings, folders: Sequence[Path], question: str | None
 
 def _schedules(runs: Sequence[Run], charts: dict[str, list[Part]]) -> tuple[list[Panel], Packed]:
     """Return the tab of the schedules, if there are any, and what the browser draws; take its figures out of charts."""
-    found = [(place, run.name, one) for place, run in enumerate(runs) if (one := run.schedule()) is not None]
+    found = [(position, run.name, one) for position, run in enumerate(runs) if (one := run.schedule()) is not None]
     parts: list[Part] = [*([part_of(found)] if found else []), *charts.pop("Schedule", ())]
     return [Panel("Schedule", parts)] if parts else [], Packed(found)
 

@@ -44,10 +44,10 @@ class Packed:
         self.packs: dict[str, str] = {}
         self.model: dict[str, Any] = {
             "time": {"seconds": self._seconds, "unit": unit},
-            "schedules": {str(place): self._add(place, name, one) for place, name, one in schedules},
+            "schedules": {str(position): self._add(position, name, one) for position, name, one in schedules},
         }
 
-    def _add(self, place: int, name: str, schedule: ScheduleChart) -> dict[str, Any]:
+    def _add(self, position: int, name: str, schedule: ScheduleChart) -> dict[str, Any]:
         item, first, n_held, closed = closed_gaps(schedule.item, schedule.first_unit, schedule.n_held)
         pack = Pack()
         pack.add("start", schedule.start_s / self._seconds)
@@ -57,8 +57,8 @@ class Packed:
         pack.add("item", item)
         pack.add("first", first)
         pack.add("n", n_held)
-        self.packs[f"schedule-{place}"] = pack.text()
-        self.packs[f"schedule-{place}-ids"] = packed_text(json.dumps(list(schedule.ids)))
+        self.packs[f"schedule-{position}"] = pack.text()
+        self.packs[f"schedule-{position}-ids"] = packed_text(json.dumps(list(schedule.ids)))
         return {
             "name": name,
             "item": schedule.item_word,
@@ -77,7 +77,7 @@ def part_of(schedules: Sequence[tuple[int, str, ScheduleChart]]) -> Schedules:
     first = schedules[0][2]
     return Schedules(
         title=f"Which {first.item_word} ran when on which {first.unit_word}s",
-        runs=[(place, name) for place, name, _ in schedules],
+        runs=[(position, name) for position, name, _ in schedules],
         numbers=[number.title for number in first.numbers],
         item_word=first.item_word,
     )

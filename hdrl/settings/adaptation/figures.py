@@ -40,9 +40,9 @@ def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequ
         x = np.arange(len(names)) + 0.6 * ((number + 0.5) / len(runs) - 0.5)
         shade = colour(number if positions is None else positions[number])
         part.errorbar(x, means, yerr=spread, fmt="o", markersize=4, color=shade, label=run_label(run, runs))
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         best = max(float(run.outcomes["best"][np.array(run.job_tables) == name].max(initial=0.0)) for run in runs)
-        part.hlines(best, place - 0.4, place + 0.4, colors="0.6", linewidth=1, zorder=0)
+        part.hlines(best, position - 0.4, position + 0.4, colors="0.6", linewidth=1, zorder=0)
     part.set_xticks(range(len(names)), names, rotation=20, ha="right", fontsize=8)
     part.set_ylabel("test accuracy")
     part.set_title("Accuracy; lines: the best sequence in the mean", loc="left", fontsize=10)

@@ -115,7 +115,7 @@ def _sequences(path: Path) -> dict[str, Sequences]:
 
 def _sequences_of(path: Path, rows: Sequence[Sequence[str]]) -> Sequences:
     positions = [SEQUENCE_COLUMNS.index(column) for column in _SEQUENCE_NUMBERS]
-    numbers = np.array(numbers_of(path, [[row[place] for place in positions] for row in rows]))
+    numbers = np.array(numbers_of(path, [[row[position] for position in positions] for row in rows]))
     if not np.isfinite(numbers).all():
         raise ReadError(path, f"{', '.join(_SEQUENCE_NUMBERS)} hold what is not a finite number")
     return Sequences(tuple(row[1] for row in rows), *numbers.T)

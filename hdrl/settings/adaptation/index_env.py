@@ -101,7 +101,7 @@ class AdaptationIndexVectorEnv(IndexVectorEnv):
         """Return the windows of an episode, each of any load; whole loads in turn."""
         seed, number = draw
         bits = stream(seed, f"windows of jobs, {number}").integers(2**64, size=self.n_windows, dtype=np.uint64)
-        return [self.plan.window(place, one) for place, one in enumerate(bits.tolist())]
+        return [self.plan.window(position, one) for position, one in enumerate(bits.tolist())]
 
     def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:
         """Judge candidates by windows: see `IndexVectorEnv.judge`."""

@@ -139,7 +139,7 @@ def check_alike(name: str, tables: Sequence[Table]) -> None:
 def check_names(where: str, tables: Sequence[Table]) -> None:
     """Refuse tables of one name: files and pictures would mix them up."""
     names = [table.name for table in tables]
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    twice = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if twice is not None:
         raise OptionsError(f"{where}: two tables are called {quoted(twice)}, expected different names")
 

@@ -79,7 +79,7 @@ class DnnModel:
         at = self.targets[target]
         block, fresh, rest = split_block(self.blocks[at])
         blocks = (*self.blocks[:at], block, (*fresh, *rest), *self.blocks[at + 1 :])
-        targets = tuple(place + 1 if place > at else place for place in self.targets)
+        targets = tuple(position + 1 if position > at else position for position in self.targets)
         return replace(self, blocks=blocks, targets=targets)
 
 
@@ -166,17 +166,17 @@ def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "la
 def _conv(n_in: int, widths: Sequence[int], n_classes: int, kernel: str = "conv") -> list[str]:
     """Return convolutions with normalisation and ReLU, pooling behind all of them, and a linear layer."""
     texts: list[str] = []
-    for place, (before, after) in enumerate(zip((n_in, *widths), widths, strict=False)):
+    for position, (before, after) in enumerate(zip((n_in, *widths), widths, strict=False)):
         texts += [f"{kernel} {before} {after} 3", f"batchnorm {after}", "relu"]
-        texts.append("adaptive_avgpool" if place == len(widths) - 1 else "avgpool 2")
+        texts.append("adaptive_avgpool" if position == len(widths) - 1 else "avgpool 2")
     return [*texts, "flatten", f"linear {widths[-1]} {n_classes}", "relu"]
 
 
 def _forward(widths: Sequence[int]) -> list[str]:
     texts = ["flatten"]
-    for place, (before, after) in enumerate(itertools.pairwise(widths)):
+    for position, (before, after) in enumerate(itertools.pairwise(widths)):
         texts.append(f"linear {before} {after}")
-        texts += ["relu"] if place < len(widths) - 2 else []
+        texts += ["relu"] if position < len(widths) - 2 else []
     return texts
 
 

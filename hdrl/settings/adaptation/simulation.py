@@ -71,11 +71,11 @@ class AdaptingJob:
             self._pay(actions[: step + 1], cost_s)
         last_s = table.time_left_s[states[-1]]
         begin = 0.0
-        for place, share in enumerate((*table.rungs, 1.0)):
-            self._pay((*actions, place), (share - begin) * last_s)
+        for position, share in enumerate((*table.rungs, 1.0)):
+            self._pay((*actions, position), (share - begin) * last_s)
             begin = share
-            if place == rung:
-                return float(table.curves[sequence, self.draw, place])
+            if position == rung:
+                return float(table.curves[sequence, self.draw, position])
         return float(table.validation[sequence, self.draw])
 
     def _pay(self, part: tuple[int, ...], cost_s: float) -> None:

@@ -126,8 +126,8 @@ class Table:
     def models(self) -> tuple[DnnModel, ...]:
         """The network in each state."""
         found = [self.model]
-        for place in range(1, len(self.time_left_s)):
-            parent, action = divmod(place - 1, self.n_actions)
+        for position in range(1, len(self.time_left_s)):
+            parent, action = divmod(position - 1, self.n_actions)
             found.append(found[parent].deepened(action) if action < self.n_actions - 1 else found[parent])
         return tuple(found)
 

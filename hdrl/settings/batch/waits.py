@@ -93,13 +93,13 @@ def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL
     group = np.searchsorted(edges_s, predicted_s, side="right")
     errors = (true_s + _SCALE_S) / (predicted_s + _SCALE_S)
     low, high = np.zeros(len(edges_s) + 1), np.zeros(len(edges_s) + 1)
-    for place in range(len(low)):
-        part = np.sort(errors[group == place])
+    for position in range(len(low)):
+        part = np.sort(errors[group == position])
         if len(part) == 0:
             part = np.sort(errors)
         rank = math.floor((len(part) + 1) * (1 - level) / 2)
         # Ranks 0 and n + 1 would be bounds without end: the least and the largest error stand for them.
-        low[place], high[place] = part[max(rank, 1) - 1], part[min(len(part) + 1 - rank, len(part)) - 1]
+        low[position], high[position] = part[max(rank, 1) - 1], part[min(len(part) + 1 - rank, len(part)) - 1]
     return Intervals(edges_s, low, high)
 
 
@@ -140,9 +140,9 @@ def request_columns(rows: Rows, requests: Requests, n_running: int = 0) -> SiteC
         Number of running jobs, the first rows: they have started, so that nothing starts them together.
     """
     cells = []
-    for place, number in enumerate(rows["job_number"].tolist()) if requests else ():
+    for position, number in enumerate(rows["job_number"].tolist()) if requests else ():
         known = {**requests.get(number, {})}
-        if place < n_running:
+        if position < n_running:
             known.pop("het_group", None)
         if known:
             cells.append({"job": str(int(number)), **known})
@@ -305,8 +305,8 @@ def past_waits(
     chosen = waited[np.unique(np.linspace(0, len(waited) - 1, min(n_dates, len(waited))).astype(int))]
     split = CALIBRATION_SHARE * len(rows)
     predicted, true, dates, late = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=bool)]
-    for place in chosen.tolist():
-        now_s = submit_s[place]
+    for position in chosen.tolist():
+        now_s = submit_s[position]
         is_there = submit_s <= now_s
         waiting = np.flatnonzero(is_there & (start_s > now_s))
         running = np.flatnonzero(is_there & (start_s <= now_s) & (end_s > now_s))
@@ -314,7 +314,7 @@ def past_waits(
         predicted.append(waits_of(queue, platform, policy, header, requests))
         true.append(start_s[waiting] - now_s)
         dates.append(np.full(len(waiting), now_s))
-        late.append(np.full(len(waiting), place >= split))
+        late.append(np.full(len(waiting), position >= split))
     return PastWaits(
         np.concatenate(predicted), np.concatenate(true), np.concatenate(dates), np.concatenate(late), len(chosen)
     )

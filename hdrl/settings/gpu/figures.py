@@ -129,7 +129,7 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, positions: Seque
     figure, (part,) = canvas(ax)
     unit_s = time_axis(part, runs)
     jct_unit_s, jct_unit = time_unit(max((one.max() for run in runs if len(one := _jct_s(run))), default=0.0))
-    for place, run in zip(positions or range(len(runs)), runs, strict=True):
+    for position, run in zip(positions or range(len(runs)), runs, strict=True):
         jct_s, release_s = _jct_s(run), run.tasks["release_s"][is_finished(run.tasks["state"])]
         if not len(jct_s):
             continue
@@ -138,12 +138,12 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, positions: Seque
         sums, _ = np.histogram(release_s, edges_s, weights=jct_s)
         holds = counts > 0
         middles_s = (edges_s[:-1] + edges_s[1:]) / 2
-        style: dict[str, Any] = {"color": colour(place)}
+        style: dict[str, Any] = {"color": colour(position)}
         part.plot(release_s / unit_s, jct_s / jct_unit_s, ".", markersize=3, alpha=0.35, rasterized=True, **style)
         part.plot(
             middles_s[holds] / unit_s,
             sums[holds] / counts[holds] / jct_unit_s,
-            linestyle=line_style(place),
+            linestyle=line_style(position),
             label=run_label(run, runs),
             **style,
         )

@@ -75,13 +75,13 @@ def _draw_gantt(ax: Any, run: PipelineRun, *, labels: bool) -> None:
 
 def _label(ax: Any, run: PipelineRun, span_s: float) -> None:
     widths = (run.run_end_us - run.run_start_us) / 1e6
-    for place in np.argsort(-widths, kind="stable")[:MAX_LABELS].tolist():
-        first, _, rest = run.run_kernels[place].partition("-")
+    for position in np.argsort(-widths, kind="stable")[:MAX_LABELS].tolist():
+        first, _, rest = run.run_kernels[position].partition("-")
         text = f"{first}-{rest.rpartition('-')[2]}" if rest else first
-        if widths[place] < 0.012 * len(text) * span_s:
+        if widths[position] < 0.012 * len(text) * span_s:
             continue
-        middle = (run.run_start_us[place] + run.run_end_us[place]) / 2e6
-        ax.text(middle, run.run_unit[place], text, ha="center", va="center", fontsize=7, color="white", clip_on=True)
+        middle = (run.run_start_us[position] + run.run_end_us[position]) / 2e6
+        ax.text(middle, run.run_unit[position], text, ha="center", va="center", fontsize=7, color="white", clip_on=True)
 
 
 def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
@@ -109,15 +109,15 @@ def misses(runs: Runs, ax: Axes | None = None, *, positions: Sequence[int] = ())
         names.append(f"{n_others:,} others")
     figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
     width = 0.8 / len(shown)
-    for place, run in enumerate(shown):
+    for position, run in enumerate(shown):
         parts = [run.pipeline == number for number in numbers]
         if n_others:
             parts.append(~np.isin(run.pipeline, numbers))
         counts = [(int(run.is_missed[own].sum()), int(own.sum())) for own in parts]
         shares = np.array([n_missed / max(n, 1) for n_missed, n in counts])
         low, high = np.array([wilson(*one) if one[1] else (0.0, 0.0) for one in counts]).T
-        x = np.arange(len(counts)) + (place - (len(shown) - 1) / 2) * width
-        colour = PALETTE[(positions[place] if positions else place) % len(PALETTE)]
+        x = np.arange(len(counts)) + (position - (len(shown) - 1) / 2) * width
+        colour = PALETTE[(positions[position] if positions else position) % len(PALETTE)]
         only.bar(x, shares, width, color=colour, label=run.name)
         only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor=FAINT, elinewidth=0.8)
     only.set_xticks(range(len(names)), names, rotation=0 if len(names) <= MOST_UPRIGHT else 90)

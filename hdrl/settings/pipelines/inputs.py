@@ -57,7 +57,7 @@ def load_of(
 
 def _firsts(positions: Sequence[int], n_items: int) -> tuple[int, ...]:
     """Return each of the places once; a context that is too short to release anything has none."""
-    return tuple(sorted({0, *(place for place in positions if place < n_items)}))
+    return tuple(sorted({0, *(position for position in positions if position < n_items)}))
 
 
 def all_configurations(found: PipelineSet) -> list[PipelineLoad]:

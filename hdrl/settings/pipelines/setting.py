@@ -227,7 +227,7 @@ def _load(text: str, folder: Path, options: PipelineLoadOptions, machine: Units)
         contexts = [Context(periods) for periods in found.configurations()]
         if options.tour == "shuffled":
             order = stream(options.seed, "tour").permutation(len(contexts))
-            contexts = [contexts[place] for place in order.tolist()]
+            contexts = [contexts[position] for position in order.tolist()]
     elif options.contexts:
         for number, one in enumerate(options.contexts):
             if len(one.periods_ms) != len(found.pipelines):

@@ -95,9 +95,9 @@ def measure_blocks(plan: AbPlan, dump: Dump) -> MeasuredBlocks:
     seen_s = float(np.nanmax(dates)) if np.any(np.isfinite(dates)) else -np.inf
     spans = np.array([block.span_s for block in plan.blocks])
     # Before the first block, and in gaps between blocks, there is none.
-    place = np.searchsorted(spans[:, 0], jobs["eligible_s"], side="right") - 1
-    is_inside = (place >= 0) & (jobs["eligible_s"] < spans[place, 1])
-    begin_s, settled_s = spans[place, 0], spans[place, 1] + plan.settle_s
+    position = np.searchsorted(spans[:, 0], jobs["eligible_s"], side="right") - 1
+    is_inside = (position >= 0) & (jobs["eligible_s"] < spans[position, 1])
+    begin_s, settled_s = spans[position, 0], spans[position, 1] + plan.settle_s
     start_s, end_s = jobs["start_s"], jobs["end_s"]
     has_started = start_s <= settled_s
     ended_before = ~has_started & (end_s <= settled_s)
@@ -117,7 +117,7 @@ def measure_blocks(plan: AbPlan, dump: Dump) -> MeasuredBlocks:
     left_out: dict[str, Counter[str]] = {}
     for reason, applies in reasons.items():
         for number in np.flatnonzero(kept & applies).tolist():
-            policy = plan.blocks[place[number]].policy if is_inside[number] else ""
+            policy = plan.blocks[position[number]].policy if is_inside[number] else ""
             left_out.setdefault(reason, Counter())[policy] += int(n_tasks[number])
         kept &= ~applies
     wait_s = np.where(has_started, start_s, settled_s) - jobs["eligible_s"]
@@ -126,7 +126,7 @@ def measure_blocks(plan: AbPlan, dump: Dump) -> MeasuredBlocks:
     is_running = has_started & ~(end_s <= settled_s)
     blocks = []
     for number, block in enumerate(plan.blocks):
-        mine = np.repeat(np.flatnonzero(kept & (place == number)), n_tasks[kept & (place == number)])
+        mine = np.repeat(np.flatnonzero(kept & (position == number)), n_tasks[kept & (position == number)])
         found = MeasuredBlock(
             block.policy,
             block.pair,

@@ -168,8 +168,8 @@ def plan_ab(choices: PlanChoices) -> AbPlan:
     dates = _midnights(choices)
     blocks = []
     for number, (begin, end) in enumerate(itertools.pairwise(dates)):
-        at_round, place = divmod(number, 2 * per_round)
-        is_second, within = divmod(place, per_round)
+        at_round, position = divmod(number, 2 * per_round)
+        is_second, within = divmod(position, per_round)
         pair = at_round * per_round + within
         policy = choices.policies[coins[pair] ^ is_second]
         blocks.append(PlannedBlock(begin=begin, end=end, policy=policy, pair=pair + 1))

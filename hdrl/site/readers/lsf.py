@@ -59,16 +59,16 @@ def read_lsf(path: Path) -> Dump:
 def _finish(row: Sequence[str], attempt: Attempt) -> None:
     """Read the fields of a JOB_FINISH record; the lists of hosts shift what follows them."""
     event_s, job = int_of(row[2]), int_of(row[3])
-    n_requested, submit_s, begin_s, start_s = (int_of(row[place]) for place in (6, 7, 8, 10))
+    n_requested, submit_s, begin_s, start_s = (int_of(row[position]) for position in (6, 7, 8, 10))
     n_requested = int_of(row[22])
-    place = 23 + n_requested
-    n_hosts = int_of(row[place])
-    hosts = row[place + 1 : place + 1 + n_hosts]
+    position = 23 + n_requested
+    n_hosts = int_of(row[position])
+    hosts = row[position + 1 : position + 1 + n_hosts]
     if n_requested < 0 or n_hosts < 0 or len(hosts) < n_hosts:
         raise ValueError("lists of hosts are cut off")
-    place += 1 + n_hosts
-    status, _, name, _ = row[place : place + 4]
-    place += 4 + _N_RUSAGE
+    position += 1 + n_hosts
+    status, _, name, _ = row[position : position + 4]
+    position += 4 + _N_RUSAGE
     attempt["job"], attempt["submit_s"] = job, submit_s
     attempt["eligible_s"] = max(submit_s, begin_s)
     attempt["start_s"] = start_s if start_s > 0 else np.nan
@@ -86,9 +86,9 @@ def _finish(row: Sequence[str], attempt: Attempt) -> None:
     attempt.name("partition", row[12])
     attempt.name("name", name)
     attempt.name("node_list", ",".join(sorted(counts)))
-    if len(row) > place + 6:
-        attempt.name("account", row[place + 1])  # project, after the mail user
-        index = int_of(row[place + 6])
+    if len(row) > position + 6:
+        attempt.name("account", row[position + 1])  # project, after the mail user
+        index = int_of(row[position + 6])
         attempt["task"] = index if index > 0 else -1
 
 

@@ -94,12 +94,12 @@ def _ids(texts: list[str]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     ids = np.full(len(texts), np.array((UNKNOWN, UNKNOWN, UNKNOWN, 1), dtype=_ID_DTYPE))
     is_id = _are_numbers(texts)
     ids["job"][is_id] = np.fromiter(map(int, itertools.compress(texts, is_id)), np.int64)
-    for place in np.flatnonzero(~is_id).tolist():
-        found = _ID.fullmatch(texts[place])
+    for position in np.flatnonzero(~is_id).tolist():
+        found = _ID.fullmatch(texts[position])
         if found is not None:
             n_tasks = 1 if found[3] is None else _n_tasks(found[3])
-            ids[place] = (int(found[1]), int(found[2] or UNKNOWN), int(found[4] or UNKNOWN), n_tasks)
-            is_id[place] = True
+            ids[position] = (int(found[1]), int(found[2] or UNKNOWN), int(found[4] or UNKNOWN), n_tasks)
+            is_id[position] = True
     return ids, is_id
 
 
@@ -171,12 +171,12 @@ class _Table:
         known = {name.lower(): name for name in COLUMNS}
         self._positions: dict[str, int] = {}
         others = []
-        for place, title in enumerate(header):
+        for position, title in enumerate(header):
             name = known.get(title.strip().lower())
             if name is None:
                 others += [title.strip()] if title.strip() else []
             else:
-                self._positions.setdefault(name, place)
+                self._positions.setdefault(name, position)
         self._path = path
         self._n_columns = len(header)
         self._clock = clock
@@ -229,7 +229,7 @@ class _Table:
             lines, ids = list(itertools.compress(lines, is_id.tolist())), ids[is_id]
             fields = delimiter.join(lines).split(delimiter)
         if lines:
-            columns = {name: fields[place :: self._n_columns] for name, place in self._positions.items()}
+            columns = {name: fields[position :: self._n_columns] for name, position in self._positions.items()}
             if has_more and "SubmitLine" in columns:
                 columns["SubmitLine"] = [text.replace(_IN_LAST, delimiter) for text in columns["SubmitLine"]]
             self._pieces.append(self._records(ids, columns))
@@ -337,14 +337,14 @@ class _Table:
         numbers, requests_column = self._names["requests"], np.full(len(lines), UNKNOWN, dtype=np.int32)
         if np.any(records["component"] > 0):
             lines = list(map(component_line, lines, records["component"].tolist()))
-        for place, options in enumerate(map(options_of, lines)):
+        for position, options in enumerate(map(options_of, lines)):
             text, after, problems = _requests_in(options)
             if problems:
                 self._not_understood.update(problems)
             if text:
-                requests_column[place] = numbers[text]
+                requests_column[position] = numbers[text]
             if after is not None:
-                records["after"][place], records["after_task"][place] = after
+                records["after"][position], records["after_task"][position] = after
         records["requests"] = requests_column
         if self._has_lines:
             records["submit_line"] = self._names["submit_line"].numbers(map(program_of, lines), len(lines))

@@ -96,20 +96,20 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
 def _read_nodes(path: Path, records: NDArray[np.void], nodes_field: int | None, notes: list[str]) -> bool:
     """Read the nodes of jobs, and GPUs, from what stands behind the 18 fields; tell whether there are some."""
     nodes = np.full(len(records), UNKNOWN, dtype=np.int64)
-    place = 0
+    position = 0
     with open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
         for number, line in enumerate(text, start=1):
             words = line.split()
-            if not words or words[0].startswith(";") or place >= len(records):
+            if not words or words[0].startswith(";") or position >= len(records):
                 continue
             if nodes_field is not None:
-                nodes[place] = _field(path, words, nodes_field, number)
+                nodes[position] = _field(path, words, nodes_field, number)
             elif len(words) == _DESCRIPTOR_FIELD and (found := _DESCRIPTOR.fullmatch(words[-1])) is not None:
-                nodes[place] = int(found[1])
+                nodes[position] = int(found[1])
                 gpus = words[_GPUS_FIELD - 1]
-                records["gpus"][place] = int(gpus) if re.fullmatch(r"\d{1,9}", gpus) else 0
-            place += 1
+                records["gpus"][position] = int(gpus) if re.fullmatch(r"\d{1,9}", gpus) else 0
+            position += 1
     is_known = nodes > 0
     if np.any(is_known):
         records["nodes"] = np.where(is_known, nodes, records["nodes"])

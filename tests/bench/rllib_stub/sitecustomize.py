@@ -51,9 +51,9 @@ class PPOConfig:
 
 
 def register(name, **members):
-    for place, dot in enumerate(name + "."):
+    for position, dot in enumerate(name + "."):
         if dot == ".":
-            module = sys.modules.setdefault(name[:place], ModuleType(name[:place]))
+            module = sys.modules.setdefault(name[:position], ModuleType(name[:position]))
             module.__path__ = []
     vars(module).update(members)
 

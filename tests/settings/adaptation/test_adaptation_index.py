@@ -105,9 +105,9 @@ def test_all_candidates_and_tables_at_once_do_what_each_does_step_by_step() -> N
         return values.index(max(values)) if max(values) >= 0 else len(values)
 
     for candidate, one in enumerate(weights.tolist()):
-        for place, table in enumerate(TABLES):
+        for position, table in enumerate(TABLES):
             alone = decide_step_by_step(table, lambda state, done, t=table, w=one: decide(t, w, state, len(done)))
-            assert found[candidate, place] == alone == sequence_of(table, np.array(one))
+            assert found[candidate, position] == alone == sequence_of(table, np.array(one))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -178,12 +178,12 @@ def test_whole_loads_are_judged_as_they_are_simulated() -> None:
     weights = drawn(3, seed=2)
     found = run_index(loads, weights)
     assert found.shape == (3, 2)
-    for place, load in enumerate(loads):
+    for position, load in enumerate(loads):
         for number, one in enumerate(weights):
             sequences = [sequence_of(table, one) for table in load.tables]
             jobs = zip(load.table.tolist(), load.draw.tolist(), strict=True)
             alone = np.mean([load.tables[table].validation[sequences[table], draw] for table, draw in jobs])
-            assert found[number, place] == alone
+            assert found[number, position] == alone
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_indices_are_held_against_fixed_sequences_and_the_bound(monkeypatch: pyt
     never = -start_weights() + weighed(deepens=-1.0)
     models: Any = [Weights(f"index-without-{name}", offsets) for name in families for offsets in (always_last, never)]
     results = bound.adaptation_index({}, models)
-    found = {place: one.value for place, one in results.items()}
+    found = {position: one.value for position, one in results.items()}
     assert found["index", "regret"] == pytest.approx((found["always-last", "regret"] + found["never", "regret"]) / 2)
     mean = weights_of((always_last + never) / 2)
     regret = np.mean([table.best - table.expected[sequence_of(table, mean)] for table in TABLES])

@@ -54,7 +54,7 @@ def test_advisors_are_judged_by_the_family_that_they_have_not_seen(monkeypatch: 
     digits = dict(zip(NAMES, ("333", "222", "223", "233"), strict=True))
     models: Any = [Plays(f"mine-without-{name}", digits[name]) for name in NAMES for _ in range(2)]
     results = unseen.judge_unseen(models)
-    found = {place: one.value for place, one in results.items()}
+    found = {position: one.value for position, one in results.items()}
     regret: dict[str, list[float]] = {name: [] for name in NAMES}
     for table in tables(FAMILIES):
         actions = [int(digit) for digit in digits[family_of(table.name)]]

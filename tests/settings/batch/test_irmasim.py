@@ -436,7 +436,7 @@ def test_jobs_are_read_in_every_form(tmp_path: Path):
     assert workload.nodes is not None
     assert workload.nodes.tolist() == [1, 1, 2]
     assert workload.requested_energy_j is None
-    asked = [{**job, "req_energy": 5 + place} for place, job in enumerate(JOBS)]
+    asked = [{**job, "req_energy": 5 + position} for position, job in enumerate(JOBS)]
     profiles = {"A": {**PROFILES["A"], "req_energy": 50}}
     workload = read_jobs(tmp_path, {"jobs": asked, "profiles": profiles}, platform)
     assert workload.requested_energy_j is not None

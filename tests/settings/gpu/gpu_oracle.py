@@ -226,7 +226,7 @@ class Oracle:
     def decide_once(self) -> bool:
         """Start the first job that may start; tell whether there was one."""
         self.waiting.sort(key=self.key)
-        for place, job in enumerate(self.waiting):
+        for position, job in enumerate(self.waiting):
             held = self.find(job)
             if held is not None:
                 self.start(job, held)
@@ -236,7 +236,7 @@ class Oracle:
             if self.policy.rule == "strict":
                 return False
             if self.policy.rule == "easy":
-                self.backfill(place)
+                self.backfill(position)
                 return False
         return False
 
@@ -263,9 +263,9 @@ class Oracle:
                 self.preempt(one)
         return True
 
-    def backfill(self, place: int) -> None:
+    def backfill(self, position: int) -> None:
         """Start jobs behind the head that do not delay it."""
-        head = self.waiting[place]
+        head = self.waiting[position]
         wanted = max(1, head.gpus)
         idle = [0] * len(head.rates)
         for node, kind in enumerate(self.types):
@@ -288,7 +288,7 @@ class Oracle:
                 shadow, kind = date, ready[0]
                 extra = min(idle[kind], total[kind]) - wanted
                 break
-        for job in self.waiting[place + 1 :]:
+        for job in self.waiting[position + 1 :]:
             held = self.find(job)
             if held is None:
                 continue

@@ -71,12 +71,12 @@ def plain_fgd(cluster: GpuCluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[i
     for job, types in zip(load.jobs, load.allowed(cluster).tolist(), strict=True):
         best, chosen = -1, None
         for node, gpus in enumerate(free):
-            fitting = [place for place, g in enumerate(gpus) if g >= job["gpu_milli"]]
+            fitting = [position for position, g in enumerate(gpus) if g >= job["gpu_milli"]]
             if cpu[node] < job["cpu_milli"] or len(fitting) < job["n_gpus"] or not types >> kind_of[node] & 1:
                 continue
-            groups = [[place] for place in fitting] if job["gpu_milli"] < 1000 else [fitting[: job["n_gpus"]]]
+            groups = [[position] for position in fitting] if job["gpu_milli"] < 1000 else [fitting[: job["n_gpus"]]]
             for group in groups:
-                after = [g - job["gpu_milli"] * (place in group) for place, g in enumerate(gpus)]
+                after = [g - job["gpu_milli"] * (position in group) for position, g in enumerate(gpus)]
                 gain = fragment(cpu[node], gpus, kind_of[node]) - fragment(
                     cpu[node] - job["cpu_milli"], after, kind_of[node]
                 )
@@ -88,8 +88,8 @@ def plain_fgd(cluster: GpuCluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[i
             continue
         node, group = chosen
         cpu[node] -= job["cpu_milli"]
-        for place in group:
-            free[node][place] -= int(job["gpu_milli"])
+        for position in group:
+            free[node][position] -= int(job["gpu_milli"])
         found.append((node, group[0] if group else -1))
     return found
 

@@ -142,7 +142,7 @@ def test_predictions_are_the_formulas(done_s: float) -> None:
     entries.run(borrowed.addresses, 1 if done_s == 0.0 else 2)
     said, expected = world.past.predicted[0, 0], plain_prediction(times_s, done_s)
     found = {"gittins": state.LOG_GITTINS, "mean": state.LOG_MEAN, "mean_log": state.MEAN_LOG, "whole": state.LOG_WHOLE}
-    assert {name: said[place] for name, place in found.items()} == pytest.approx(expected, rel=1e-5)
+    assert {name: said[position] for name, position in found.items()} == pytest.approx(expected, rel=1e-5)
     assert said[state.LAST_TWO] == pytest.approx((math.log(9.0) + math.log(40_000.0)) / 2, rel=1e-5)
 
 

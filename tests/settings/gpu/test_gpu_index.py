@@ -134,7 +134,7 @@ def test_each_weight_says_something() -> None:
     offsets = np.concatenate([np.eye(len(NAMES)) * 3.0, np.eye(len(NAMES)) * -3.0])
     found = play(CLUSTER, WINDOWS, INDEX, weights_of(offsets))
     differs = [not np.array_equal(row, plain.jct_s[0], equal_nan=True) for row in found.jct_s]
-    dead = [name for place, name in enumerate(NAMES) if not (differs[place] or differs[place + len(NAMES)])]
+    dead = [name for position, name in enumerate(NAMES) if not (differs[position] or differs[position + len(NAMES)])]
     assert dead == []
 
 

@@ -29,10 +29,10 @@ BOTH = read_machine("1cpu+1gpu")
 def action_of(env: PipelinesVectorEnv, world: World, found: tuple[int, int, int]) -> int:
     """Return the action that dispatches an option of an instance to a unit."""
     instance, option, unit = found
-    for place, (one, kernel) in enumerate(world.ready()):
+    for position, (one, kernel) in enumerate(world.ready()):
         if one == instance and option in world.choices(one, kernel):
             depth = world.choices(one, kernel).index(option)
-            return (place * env.machine.n_units + unit) * env.options.n_depths + depth
+            return (position * env.machine.n_units + unit) * env.options.n_depths + depth
     raise AssertionError
 
 

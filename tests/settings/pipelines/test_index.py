@@ -177,8 +177,8 @@ def test_a_kernel_is_held_whose_row_on_a_busy_unit_is_picked() -> None:
     _, info = env.reset(seed=0)
     assert env.observation_space.shape == (3 * 2, 16)
 
-    def pick(place: int, unit: int) -> tuple[NDArray[np.float32], list[int]]:
-        action = place * 2 + unit
+    def pick(position: int, unit: int) -> tuple[NDArray[np.float32], list[int]]:
+        action = position * 2 + unit
         assert info["action_mask"][action]
         observation, *_, more = env.step(action)
         info.update(more)

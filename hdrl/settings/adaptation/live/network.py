@@ -48,7 +48,7 @@ class Network(nn.Module):
         self.model = model
         self.n_dims = _n_dims(model)
         self.blocks = nn.ModuleList(
-            nn.Sequential(*(_made(layer, self._dims_at(block, place)) for place, layer in enumerate(layers)))
+            nn.Sequential(*(_made(layer, self._dims_at(block, position)) for position, layer in enumerate(layers)))
             for block, layers in enumerate(model.blocks)
         )
         self.added = [False] * len(model.blocks)
@@ -73,9 +73,11 @@ class Network(nn.Module):
         del rest
         return [weight for layer in new for weight in layer.parameters()]
 
-    def _dims_at(self, block: int, place: int) -> int:
+    def _dims_at(self, block: int, position: int) -> int:
         """Return over how many dimensions a layer works: 0 behind a flattening."""
-        layers = [layer for one in self.model.blocks[:block] for layer in one] + list(self.model.blocks[block][:place])
+        layers = [layer for one in self.model.blocks[:block] for layer in one] + list(
+            self.model.blocks[block][:position]
+        )
         return 0 if any(layer.kind in ("flatten", "linear") for layer in layers) else self.n_dims
 
     def _identity(self, layer: Layer, norm: Norm, n_dims: int) -> nn.Module:

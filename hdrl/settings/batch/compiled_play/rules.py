@@ -88,16 +88,16 @@ def follow(play):
     s.n_free, s.n_running = state.scalars[0].n_free_cores, state.scalars[0].n_expected
     # Dates of messages have six decimals: a job may seem to come a little later.
     s.message_s = state.scalars[0].message_s
-    for place in range(s.n_waiting):
-        s.message_s = max(s.message_s, pool.waiting_submit_s[place])
+    for position in range(s.n_waiting):
+        s.message_s = max(s.message_s, pool.waiting_submit_s[position])
     if play.pick.scalars[0].has_memory == 0:
         return
-    for place in range(s.n_waiting):
-        job = play.pick.job_at[pool.waiting[place]]
+    for position in range(s.n_waiting):
+        job = play.pick.job_at[pool.waiting[position]]
         # What lacks memory cannot start either: to the pool it is too large.
         size = state.jobs[job].n_requested if could_start(play, job) else pool.settings[0].n_procs + 1
-        if size != pool.waiting_sizes[place]:
-            pool.waiting_sizes[place] = size
+        if size != pool.waiting_sizes[position]:
+            pool.waiting_sizes[position] = size
             s.shown_free = -1
 
 
@@ -189,11 +189,11 @@ def _gather(play):
         job = state.queue[i]
         if not could_start(play, job):
             continue
-        place, length_s = n, state.jobs[job].requested_time_s
-        while by_length and place > 0 and state.jobs[state.candidates[place - 1]].requested_time_s > length_s:
-            state.candidates[place] = state.candidates[place - 1]
-            place -= 1
-        state.candidates[place] = job
+        position, length_s = n, state.jobs[job].requested_time_s
+        while by_length and position > 0 and state.jobs[state.candidates[position - 1]].requested_time_s > length_s:
+            state.candidates[position] = state.candidates[position - 1]
+            position -= 1
+        state.candidates[position] = job
         n += 1
     return n
 
@@ -211,13 +211,13 @@ def _backfill(play):
 @jit
 def pick(play, row, stage):
     """Carry out a pick of the job in a row, at a stage."""
-    place = play.pool.waiting[row]
-    job = play.pick.job_at[place]
+    position = play.pool.waiting[row]
+    job = play.pick.job_at[position]
     if stage == OVERTAKE:
         _overtake(play, job)
     elif not _start_if_fitting(play, job):
         s = play.pool.scalars[0]
-        s.chosen, s.is_reserved = place, 0
+        s.chosen, s.is_reserved = position, 0
         if play.pool.settings[0].backfilling == codes.STRICT_FCFS:
             _reserve_chosen(play)
 

@@ -133,8 +133,8 @@ class JobTable:
 def _by_date(section: Section) -> Section:
     """Return the same jobs by date of submission."""
     chosen = np.argsort(section.jobs["submit_s"], kind="stable")
-    place = np.argsort(chosen)
-    return Section(section.jobs[chosen], section.sources[chosen], place[section.by_rank])
+    position = np.argsort(chosen)
+    return Section(section.jobs[chosen], section.sources[chosen], position[section.by_rank])
 
 
 class PairRows:

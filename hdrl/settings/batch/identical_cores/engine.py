@@ -72,13 +72,13 @@ def may_overtake(state, job):
 
 
 @jit
-def overtake(state, place):
+def overtake(state, position):
     """Start the job at a place of the queue, which may overtake the chosen one."""
     s = state.scalars[0]
-    row = state.jobs[state.waiting[place]]
+    row = state.jobs[state.waiting[position]]
     if s.message_s + row.requested_time_s > s.shadow_s:
         s.n_spare -= row.n_requested
-    start_at(state, place)
+    start_at(state, position)
 
 
 @jit
@@ -103,15 +103,15 @@ def _gather(state, order, key):
         if not may_overtake(state, job):  # a job that may not now, may not later: nothing is freed meanwhile
             continue
         value = _candidate_key(state, job, order, key)
-        place = n
-        while place > 0:
-            other = state.candidates[place - 1]
+        position = n
+        while position > 0:
+            other = state.candidates[position - 1]
             other_value = _candidate_key(state, other, order, key)
             if other_value < value or (other_value == value and other < job):
                 break
-            state.candidates[place] = other
-            place -= 1
-        state.candidates[place] = job
+            state.candidates[position] = other
+            position -= 1
+        state.candidates[position] = job
         n += 1
     return n
 
@@ -168,8 +168,8 @@ def _any_may_overtake(state):
     s = state.scalars[0]
     if s.n_free == 0:
         return False
-    for place in range(min(s.n_waiting, state.settings[0].max_jobs)):
-        if state.waiting_sizes[place] <= s.n_free and may_overtake(state, state.waiting[place]):
+    for position in range(min(s.n_waiting, state.settings[0].max_jobs)):
+        if state.waiting_sizes[position] <= s.n_free and may_overtake(state, state.waiting[position]):
             return True
     return False
 
@@ -213,8 +213,8 @@ def _may_choose(state):
     if s.n_held == 0:
         return True
     n_shown = min(s.n_waiting, state.settings[0].max_jobs)
-    for place in range(n_shown):  # noqa: SIM110 - compiled code knows no generators
-        if is_open(state, place):
+    for position in range(n_shown):  # noqa: SIM110 - compiled code knows no generators
+        if is_open(state, position):
             return True
     return False
 
@@ -245,15 +245,15 @@ def advance(state, key):
 
 
 @jit
-def choose(state, place):
+def choose(state, position):
     """Choose the waiting job at a place: start it if it fits."""
     s = state.scalars[0]
     if s.stage == OVERTAKE:
-        overtake(state, place)
+        overtake(state, position)
         return
-    job = state.waiting[place]
-    if state.waiting_sizes[place] <= s.n_free:
-        start_at(state, place)
+    job = state.waiting[position]
+    if state.waiting_sizes[position] <= s.n_free:
+        start_at(state, position)
         return
     s.chosen = job
     s.is_reserved = 0

@@ -33,34 +33,34 @@ def _expect_end(state, job):
     s = state.scalars[0]
     dates_s, jobs = state.expected_s, state.expected_jobs
     expected_s = s.message_s + state.jobs[job].requested_time_s
-    place = s.n_running  # the heap does not hold the job yet
-    while place > 0 and dates_s[place - 1] > expected_s:
-        dates_s[place] = dates_s[place - 1]
-        jobs[place] = jobs[place - 1]
-        place -= 1
-    dates_s[place] = expected_s
-    jobs[place] = job
+    position = s.n_running  # the heap does not hold the job yet
+    while position > 0 and dates_s[position - 1] > expected_s:
+        dates_s[position] = dates_s[position - 1]
+        jobs[position] = jobs[position - 1]
+        position -= 1
+    dates_s[position] = expected_s
+    jobs[position] = job
 
 
 @jit
 def _forget_expected(state, job):
     dates_s, jobs = state.expected_s, state.expected_jobs
     last = state.scalars[0].n_running - 1
-    place = 0
-    while jobs[place] != job:
-        place += 1
-    for i in range(place, last):
+    position = 0
+    while jobs[position] != job:
+        position += 1
+    for i in range(position, last):
         dates_s[i] = dates_s[i + 1]
         jobs[i] = jobs[i + 1]
 
 
 @jit
-def start_at(state, place):
+def start_at(state, position):
     """Start the job at a place of the queue; it fits."""
     s = state.scalars[0]
-    job = state.waiting[place]
+    job = state.waiting[position]
     row = state.jobs[job]
-    take(state, place)
+    take(state, position)
     if state.settings[0].has_expectations == 1:
         _expect_end(state, job)
     run_s = max(row.run_s, SHORTEST_RUN_S)

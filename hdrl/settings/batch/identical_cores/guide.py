@@ -56,9 +56,9 @@ def _weigh_waiting(state):
         return
     s.is_weighed = 1
     work, without_room = backlog(state), share_without_room(state.sums[state.groups[0, ALL_LEVEL]])
-    for place in range(s.n_waiting):
-        own = state.waiting[place] - s.first_job
-        waited_s = describe_waiting(state, place)
+    for position in range(s.n_waiting):
+        own = state.waiting[position] - s.first_job
+        waited_s = describe_waiting(state, position)
         n_known = state.sums[state.groups[own, USER_LEVEL]].n
         form, gate, prediction = settings.guide_form, settings.guide_gate, state.predictions[own]
         weigh_described(state.weights, state.features, form, gate, prediction, n_known, waited_s, work, without_room)

@@ -17,11 +17,11 @@ from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 
 @jit
-def _predict(state, place):
+def _predict(state, position):
     """Predict the run time of a job from the jobs that have ended until now."""
-    requested_s = state.jobs[state.scalars[0].first_job + place].requested_time_s
+    requested_s = state.jobs[state.scalars[0].first_job + position].requested_time_s
     predictor = state.settings[0].predictor
-    predict_into(state, state.predictions[place], state.groups[place], requested_s, predictor)
+    predict_into(state, state.predictions[position], state.groups[position], requested_s, predictor)
 
 
 @jit
@@ -30,18 +30,18 @@ def note_submission(state, job):
     if state.settings[0].predictor == codes.PREDICT_NOTHING:
         return
     s, row = state.scalars[0], state.jobs[job]
-    place = job - s.first_job
-    prediction = state.predictions[place]
+    position = job - s.first_job
+    prediction = state.predictions[position]
     prediction.log_request = math.log(max(row.requested_time_s, 1.0))
     prediction.log_share = math.log(row.n_requested / s.n_procs)
-    user = state.sums[state.groups[place, USER_LEVEL]]
+    user = state.sums[state.groups[position, USER_LEVEL]]
     user.n_here += 1
     user.n_waiting += 1
-    _predict(state, place)
+    _predict(state, position)
     n_wanted = 0  # a policy to imitate may have a guarded gate
     for i in range(s.n_waiting):
         n_wanted += state.jobs[state.waiting[i]].n_requested
-    note_room(state.sums[state.groups[place, ALL_LEVEL]], n_wanted <= s.n_free)
+    note_room(state.sums[state.groups[position, ALL_LEVEL]], n_wanted <= s.n_free)
 
 
 @jit
@@ -50,9 +50,9 @@ def note_start(state, job):
     if state.settings[0].predictor == codes.PREDICT_NOTHING:
         return
     s = state.scalars[0]
-    place = job - s.first_job
-    state.predictions[place].started_s = s.message_s
-    state.sums[state.groups[place, USER_LEVEL]].n_waiting -= 1
+    position = job - s.first_job
+    state.predictions[position].started_s = s.message_s
+    state.sums[state.groups[position, USER_LEVEL]].n_waiting -= 1
 
 
 @jit
@@ -61,11 +61,11 @@ def note_end(state, job):
     if state.settings[0].predictor == codes.PREDICT_NOTHING:
         return
     s = state.scalars[0]
-    place = job - s.first_job
-    groups = state.groups[place]
+    position = job - s.first_job
+    groups = state.groups[position]
     user = groups[USER_LEVEL]
     state.sums[user].n_here -= 1
-    run_s = s.message_s - state.predictions[place].started_s
+    run_s = s.message_s - state.predictions[position].started_s
     end_in(state.sums, groups, run_s, state.jobs[job].requested_time_s)
     for i in range(s.n_waiting):
         other = state.waiting[i] - s.first_job
@@ -74,23 +74,23 @@ def note_end(state, job):
 
 
 @jit
-def describe_waiting(state, place):
+def describe_waiting(state, position):
     """Write the features of the waiting job at a place of the queue to ``state.features``; return how long it waits."""
-    s, job = state.scalars[0], state.waiting[place]
+    s, job = state.scalars[0], state.waiting[position]
     own = job - s.first_job
     user = state.sums[state.groups[own, USER_LEVEL]]
     waited_s = max(0.0, s.message_s - state.jobs[job].submit_s)
-    fits = state.waiting_sizes[place] <= s.n_free
+    fits = state.waiting_sizes[position] <= s.n_free
     describe(state.features, state.jobs[job], state.predictions[own], user, waited_s, fits)
     return waited_s
 
 
 @jit
-def describe_again(state, place):
+def describe_again(state, position):
     """Write those of these features that starts change, where nothing else has happened."""
-    s, job = state.scalars[0], state.waiting[place]
+    s, job = state.scalars[0], state.waiting[position]
     user = state.sums[state.groups[job - s.first_job, USER_LEVEL]]
-    describe_after_start(state.features, user, state.waiting_sizes[place] <= s.n_free)
+    describe_after_start(state.features, user, state.waiting_sizes[position] <= s.n_free)
 
 
 @jit

@@ -254,8 +254,8 @@ def _common_column(state, code):
         return _saturating(_mean_remaining_s(state))
     if code == codes.BACKLOG:
         return _between(backlog(state), _BACKLOG[0], _BACKLOG[1])
-    place = code - codes.PROFILE
-    return state.profile[place] if 0 <= place < N_PROFILE else np.nan
+    position = code - codes.PROFILE
+    return state.profile[position] if 0 <= position < N_PROFILE else np.nan
 
 
 @jit

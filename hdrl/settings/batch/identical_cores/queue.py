@@ -35,27 +35,27 @@ def _is_before(state, left, right):
 
 
 @jit
-def _rise(state, place):
+def _rise(state, position):
     """Move the job at a place to the front until the one before it precedes it; return its new place."""
     waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
-    job, date_s, size = waiting[place], submit_s[place], sizes[place]
-    to = place
+    job, date_s, size = waiting[position], submit_s[position], sizes[position]
+    to = position
     while to > 0 and _is_before(state, job, waiting[to - 1]):
         waiting[to], submit_s[to], sizes[to] = waiting[to - 1], submit_s[to - 1], sizes[to - 1]
         to -= 1
-    if to != place:
+    if to != position:
         waiting[to], submit_s[to], sizes[to] = job, date_s, size
     return to
 
 
 @jit
-def note_change(state, place):
+def note_change(state, position):
     """Note that other jobs are in the queue from a place on than the observation shows."""
     s = state.scalars[0]
-    if s.moved_from != NOWHERE and place < s.n_shown - 1:  # then it is not just one job that has gone
-        place = min(place, s.moved_from)
+    if s.moved_from != NOWHERE and position < s.n_shown - 1:  # then it is not just one job that has gone
+        position = min(position, s.moved_from)
         s.moved_from = NOWHERE
-    s.changed_from = min(s.changed_from, place)
+    s.changed_from = min(s.changed_from, position)
 
 
 @jit
@@ -79,8 +79,8 @@ def enqueue(state, job):
     state.waiting_sizes[s.n_waiting] = row.n_requested
     state.start_s[job - s.first_job] = -1.0
     state.priorities[job - s.first_job] = key_value(state, job, key)
-    place = _rise(state, s.n_waiting)
-    note_change(state, place)
+    position = _rise(state, s.n_waiting)
+    note_change(state, position)
     s.n_waiting += 1
 
 
@@ -96,42 +96,42 @@ def arrange_queue(state):
     """Bring the queue into its order, whatever it is in."""
     s = state.scalars[0]
     key = state.settings[0].order_key
-    for place in range(s.n_waiting):
-        job = state.waiting[place]
+    for position in range(s.n_waiting):
+        job = state.waiting[position]
         state.priorities[job - s.first_job] = key_value(state, job, key)
-    for place in range(1, s.n_waiting):
-        to = _rise(state, place)
-        if to != place:
+    for position in range(1, s.n_waiting):
+        to = _rise(state, position)
+        if to != position:
             note_change(state, to)
 
 
 @jit
-def take(state, place):
+def take(state, position):
     """Take the job at a place out of the queue."""
     s = state.scalars[0]
     waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
     s.n_waiting -= 1
-    for i in range(place, s.n_waiting):
+    for i in range(position, s.n_waiting):
         waiting[i], submit_s[i], sizes[i] = waiting[i + 1], submit_s[i + 1], sizes[i + 1]
     if s.moved_from == NOWHERE and s.changed_from == NOWHERE:
-        s.moved_from = place
+        s.moved_from = position
     else:
-        note_change(state, place)
+        note_change(state, position)
 
 
 @jit
-def hold(state, place):
+def hold(state, position):
     """Hold the job at a place of the queue until the next event: it counts as too large to start."""
     s = state.scalars[0]
-    state.waiting_sizes[place] = state.settings[0].n_procs + 1
+    state.waiting_sizes[position] = state.settings[0].n_procs + 1
     s.n_held += 1
     s.shown_free = -1
 
 
 @jit
-def is_open(state, place):
+def is_open(state, position):
     """Tell whether the job at a place of the queue is not held."""
-    return state.scalars[0].n_held == 0 or state.waiting_sizes[place] <= state.settings[0].n_procs
+    return state.scalars[0].n_held == 0 or state.waiting_sizes[position] <= state.settings[0].n_procs
 
 
 @jit
@@ -140,8 +140,8 @@ def release_held(state):
     s = state.scalars[0]
     if s.n_held == 0:
         return
-    for place in range(s.n_waiting):
-        state.waiting_sizes[place] = state.jobs[state.waiting[place]].n_requested
+    for position in range(s.n_waiting):
+        state.waiting_sizes[position] = state.jobs[state.waiting[position]].n_requested
     s.n_held = 0
     s.shown_free = -1
 
@@ -149,10 +149,10 @@ def release_held(state):
 @jit
 def position_of(state, job):
     """Return the place of a waiting job."""
-    place = 0
-    while state.waiting[place] != job:
-        place += 1
-    return place
+    position = 0
+    while state.waiting[position] != job:
+        position += 1
+    return position
 
 
 @jit
@@ -160,10 +160,10 @@ def best_position(state, key):
     """Return the place of the waiting job with the smallest value of a job key; the earliest of equal ones."""
     best = 0
     best_key = key_value(state, state.waiting[0], key)
-    for place in range(1, state.scalars[0].n_waiting):
-        value = key_value(state, state.waiting[place], key)
-        if value < best_key or (value == best_key and state.waiting[place] < state.waiting[best]):
-            best, best_key = place, value
+    for position in range(1, state.scalars[0].n_waiting):
+        value = key_value(state, state.waiting[position], key)
+        if value < best_key or (value == best_key and state.waiting[position] < state.waiting[best]):
+            best, best_key = position, value
     return best
 
 
@@ -174,7 +174,7 @@ def any_fits(state):
     if s.n_free == 0:
         return False
     sizes, n_free = state.waiting_sizes, s.n_free
-    for place in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
-        if sizes[place] <= n_free:
+    for position in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
+        if sizes[position] <= n_free:
             return True
     return False

@@ -84,12 +84,12 @@ def row_templates(
         rows[:, 1 : N_TEMPLATE - 1] = _ABSENT
         return rows
     rows[:, 2] = np.minimum(columns.n_requested / n_procs, CAP)
-    for place, name, half in zip(_PLACES, _NAMES, _HALVES, strict=True):
+    for position, name, half in zip(_PLACES, _NAMES, _HALVES, strict=True):
         values = np.asarray(getattr(columns, name), dtype=np.float64)
         absent = _absent(name, values)
         numbers = np.where(absent, 0.0, values)
         scaled = _by_largest(name, values, columns) if by_largest else numbers / (numbers + half)
-        rows[:, place] = np.where(absent, _ABSENT, np.minimum(scaled, CAP))
+        rows[:, position] = np.where(absent, _ABSENT, np.minimum(scaled, CAP))
     return rows
 
 

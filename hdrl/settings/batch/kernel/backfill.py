@@ -83,11 +83,13 @@ def correct_predictions(state):
         job = state.expected[i]
         row = state.jobs[job]
         row.expected_end_s = _corrected_s(state, job)
-        place = i
-        while place + 1 < s.n_expected and state.jobs[state.expected[place + 1]].expected_end_s < row.expected_end_s:
-            state.expected[place] = state.expected[place + 1]
-            place += 1
-        state.expected[place] = job
+        position = i
+        while (
+            position + 1 < s.n_expected and state.jobs[state.expected[position + 1]].expected_end_s < row.expected_end_s
+        ):
+            state.expected[position] = state.expected[position + 1]
+            position += 1
+        state.expected[position] = job
 
 
 @jit
@@ -96,11 +98,11 @@ def expect_end(state, job, first, n):
     s = state.scalars[0]
     end_s = s.message_s + expected_run_s(state, job, first, n)
     state.jobs[job].expected_end_s = end_s
-    place = s.n_expected
-    while place > 0 and state.jobs[state.expected[place - 1]].expected_end_s > end_s:
-        state.expected[place] = state.expected[place - 1]
-        place -= 1
-    state.expected[place] = job
+    position = s.n_expected
+    while position > 0 and state.jobs[state.expected[position - 1]].expected_end_s > end_s:
+        state.expected[position] = state.expected[position - 1]
+        position -= 1
+    state.expected[position] = job
     s.n_expected += 1
     s.has_plan = 0  # planning sets it again afterwards
     note_start(state, job)
@@ -111,13 +113,13 @@ def remove_expected_end(state, job):
     """Forget the expected end of a job that has ended, and learn from it."""
     s = state.scalars[0]
     note_end(state, job)
-    place = 0
-    while place < s.n_expected and state.expected[place] != job:
-        place += 1
-    if place == s.n_expected:
+    position = 0
+    while position < s.n_expected and state.expected[position] != job:
+        position += 1
+    if position == s.n_expected:
         return
     s.n_expected -= 1
-    for i in range(place, s.n_expected):
+    for i in range(position, s.n_expected):
         state.expected[i] = state.expected[i + 1]
     if s.has_plan == 1:
         leave_plan(state, job)
@@ -231,15 +233,15 @@ def gather_candidates(state, order, head):
         if state.jobs[job].n_requested > s.n_free_cores or is_held(state, job):
             continue
         key, rank = _candidate_key(state, job, order), state.jobs[job].rank
-        place = n
-        while place > 0:
-            other = state.candidates[place - 1]
+        position = n
+        while position > 0:
+            other = state.candidates[position - 1]
             other_key = _candidate_key(state, other, order)
             if other_key < key or (other_key == key and state.jobs[other].rank < rank):
                 break
-            state.candidates[place] = other
-            place -= 1
-        state.candidates[place] = job
+            state.candidates[position] = other
+            position -= 1
+        state.candidates[position] = job
         n += 1
     return n
 
@@ -316,9 +318,9 @@ def could_overtake(state, job, core_key, head_job, shadow_s, room):
 
 
 @jit
-def start_job(state, job, place, first, n):
+def start_job(state, job, position, first, n):
     """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
-    take(state, place)
+    take(state, position)
     expect_end(state, job, first, n)
     after_locking(state, first, n)
     messages.add_op(state, codes.EXECUTE, job, first, n, 0.0)

@@ -220,13 +220,13 @@ def release(state, job):
     """Take all cores back from a job that has ended."""
     row = state.jobs[job]
     is_watched = _is_watched(state)
-    place, last = row.first_core, row.first_core + row.n_cores
-    while place < last:
-        processor = state.processor_of[state.allocated[place]]
+    position, last = row.first_core, row.first_core + row.n_cores
+    while position < last:
+        processor = state.processor_of[state.allocated[position]]
         relieved_others = False
-        while place < last and state.processor_of[state.allocated[place]] == processor:
-            relieved_others |= _give_back(state, state.allocated[place], job, processor)
-            place += 1
+        while position < last and state.processor_of[state.allocated[position]] == processor:
+            relieved_others |= _give_back(state, state.allocated[position], job, processor)
+            position += 1
         note_idle(state, state.processors[processor].node)
         if is_watched:
             _after_release(state, processor, relieved_others)
@@ -339,11 +339,11 @@ def sort_cores(state, first, n):
     for i in range(first, first + n):
         bits.put(words, pool[i])
         least, greatest = min(least, pool[i]), max(greatest, pool[i])
-    place = first
+    position = first
     for i in range(bits.word_of(least), bits.word_of(greatest) + 1):
         word = words[i]
         words[i] = bits.NONE
         while word != bits.NONE:
-            pool[place] = bits.number(i, word)
+            pool[position] = bits.number(i, word)
             word = bits.without_lowest(word)
-            place += 1
+            position += 1

@@ -84,8 +84,8 @@ def _settle(state, core_key):
 def _gather_by_date(state):
     """Let the jobs with reservations be the candidates, in the order of their dates, then ranks; return how many."""
     n = 0
-    for place in range(1, state.scalars[0].n_plan):
-        job = state.plan[place]
+    for position in range(1, state.scalars[0].n_plan):
+        job = state.plan[position]
         if job < 0:
             continue
         at = n
@@ -113,12 +113,12 @@ def _prepare(state, core_key):
     if s.has_plan == 0:
         _begin_plan(state)
         return
-    place = 1
-    while place < s.n_plan and state.plan_s[place] <= s.message_s:
-        if state.plan[place] < 0 or state.plan_s[place] < s.message_s:
+    position = 1
+    while position < s.n_plan and state.plan_s[position] <= s.message_s:
+        if state.plan[position] < 0 or state.plan_s[position] < s.message_s:
             _mend(state, core_key)
             return
-        place += 1
+        position += 1
     _begin_decision(state)
 
 

@@ -127,16 +127,16 @@ def lock_cores(state, job, first, n):
 
 
 @jit
-def _start_at(state, place, core_key):
+def _start_at(state, position, core_key):
     """Start the job at a place of the queue if it fits; return whether it did."""
     s = state.scalars[0]
     first = s.n_pool
-    job = state.queue[place]
+    job = state.queue[position]
     outcome = choose_cores(state, job, core_key)
     if outcome != CHOSEN:
         note_failure(state, outcome)
         return False
-    start_job(state, job, place, first, s.n_pool - first)
+    start_job(state, job, position, first, s.n_pool - first)
     return True
 
 
@@ -148,9 +148,9 @@ def schedule_pair(state, job_key, core_key):
     s.news = codes.NO_NEWS
     s.blocked_job = -1
     while s.n_queue > 0:
-        place = peek(state, job_key)
-        job = state.queue[place]
-        if not _start_at(state, place, core_key):
+        position = peek(state, job_key)
+        job = state.queue[position]
+        if not _start_at(state, position, core_key):
             s.blocked_job = job
             break
 
@@ -171,11 +171,11 @@ def _weigh_all(state):
 
 
 @jit
-def _first_open(state, place):
+def _first_open(state, position):
     """Return the first place of the queue from one on whose job no gate holds, and what is beyond the last if none."""
-    while place < state.scalars[0].n_queue and is_held(state, state.queue[place]):
-        place += 1
-    return place
+    while position < state.scalars[0].n_queue and is_held(state, state.queue[position]):
+        position += 1
+    return position
 
 
 @jit

@@ -93,13 +93,13 @@ def _start_transfer(state):
 @jit
 def _collect(state, n, seq, kind, subject):
     """Insert an ended activity into the list of this step, ordered by serial number."""
-    place = n
-    while place > 0 and state.finished[place - 1].seq > seq:
-        state.finished[place].seq = state.finished[place - 1].seq
-        state.finished[place].kind = state.finished[place - 1].kind
-        state.finished[place].subject = state.finished[place - 1].subject
-        place -= 1
-    row = state.finished[place]
+    position = n
+    while position > 0 and state.finished[position - 1].seq > seq:
+        state.finished[position].seq = state.finished[position - 1].seq
+        state.finished[position].kind = state.finished[position - 1].kind
+        state.finished[position].subject = state.finished[position - 1].subject
+        position -= 1
+    row = state.finished[position]
     row.seq = seq
     row.kind = kind
     row.subject = subject
@@ -170,10 +170,10 @@ def _rebase(state):
     past_s = math.floor(s.engine_s)
     s.engine_s -= past_s
     s.transfer_end_s -= past_s
-    for place in range(s.n_sleeps):
-        state.sleeps[state.sleeps[place].heap].key -= past_s
-    for place in range(s.n_tasks):
-        state.tasks[state.tasks[place].heap].key -= past_s
+    for position in range(s.n_sleeps):
+        state.sleeps[state.sleeps[position].heap].key -= past_s
+    for position in range(s.n_tasks):
+        state.tasks[state.tasks[position].heap].key -= past_s
 
 
 @jit

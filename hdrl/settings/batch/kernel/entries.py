@@ -39,21 +39,21 @@ def _advance(state, budget):
 
 @jit
 def _start(state, job, first, n):
-    place = waiting.find(state, job)
-    if place < 0:
+    position = waiting.find(state, job)
+    if position < 0:
         return codes.ERROR_JOB_NOT_WAITING, -1
     code, core = decide.lock_cores(state, job, first, n)
     if code == 0:
-        start_job(state, job, place, first, n)
+        start_job(state, job, position, first, n)
     return code, core
 
 
 @jit
 def _reject(state, job):
-    place = waiting.find(state, job)
-    if place < 0:
+    position = waiting.find(state, job)
+    if position < 0:
         return codes.ERROR_JOB_NOT_WAITING
-    waiting.take(state, place)
+    waiting.take(state, position)
     state.scalars[0].has_plan = 0
     messages.add_op(state, codes.REJECT, job, 0, 0, 0.0)
     return 0

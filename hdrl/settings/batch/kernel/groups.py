@@ -164,14 +164,14 @@ def look(sums, groups, requested_s, seen):
 @jit
 def answer(network, neurons):
     """Let the network answer to what stands in the first places of ``neurons``; return its two numbers."""
-    place, first = 0, 0
+    position, first = 0, 0
     for layer in range(1, len(LAYERS)):
         n_in, n_out = LAYERS[layer - 1], LAYERS[layer]
         for neuron in range(n_out):
-            total = network[place + n_in]
+            total = network[position + n_in]
             for i in range(n_in):
-                total += network[place + i] * neurons[first + i]
-            place += n_in + 1
+                total += network[position + i] * neurons[first + i]
+            position += n_in + 1
             neurons[first + n_in + neuron] = math.tanh(total) if layer < len(LAYERS) - 1 else total
         first += n_in
     return neurons[first], neurons[first + 1]

@@ -40,16 +40,16 @@ def _call_at(state, date_s):
     Of one timeout, the dates at which nodes will have been without jobs for long enough only rise. So no more calls
     are due at one time than there are timeouts, each earlier than those requested before.
     """
-    place = -1
+    position = -1
     for i in range(len(state.calls_s)):
         if state.calls_s[i] <= date_s:
             return
         if state.calls_s[i] == np.inf:
-            place = i
-    if place < 0:
+            position = i
+    if position < 0:
         refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
         return
-    state.calls_s[place] = date_s
+    state.calls_s[position] = date_s
     add_op(state, codes.CALL, 0, 0, 0, date_s)
 
 

@@ -129,18 +129,18 @@ def add_arrival(state, watch, job, n_before):
     """Take a job that joins a queue of ``n_before`` jobs into the sorted attributes."""
     for which in range(N_ATTRIBUTES):
         value = attribute(state, job, which)
-        place = _position_of(watch, which, n_before, value)
-        for i in range(n_before, place, -1):
+        position = _position_of(watch, which, n_before, value)
+        for i in range(n_before, position, -1):
             watch.ordered[which, i] = watch.ordered[which, i - 1]
-        watch.ordered[which, place] = value
+        watch.ordered[which, position] = value
 
 
 @jit
 def remove_departure(state, watch, job, n_before):
     """Take a job that leaves a queue of ``n_before`` jobs out of the sorted attributes."""
     for which in range(N_ATTRIBUTES):
-        place = _position_of(watch, which, n_before, attribute(state, job, which))
-        for i in range(place, n_before - 1):
+        position = _position_of(watch, which, n_before, attribute(state, job, which))
+        for i in range(position, n_before - 1):
             watch.ordered[which, i] = watch.ordered[which, i + 1]
 
 
@@ -163,24 +163,24 @@ def _share(part, whole):
 
 
 @jit
-def _write_core(state, watch, core, out, place):
+def _write_core(state, watch, core, out, position):
     """Write the observation of one core: speed, power, and the part of its job's work that is left."""
     row = state.cores[core]
     s = state.scalars[0]
     is_busy = row.owner >= 0
     if s.layer == 1:
         pstate = due_pstate(state, core)
-        out[place] = watch.speed_share[pstate]
-        out[place + 1] = watch.power_share[pstate]
+        out[position] = watch.speed_share[pstate]
+        out[position + 1] = watch.power_share[pstate]
     else:
-        out[place] = out[place + 1] = 1.0 if is_busy else 0.0
+        out[position] = out[position + 1] = 1.0 if is_busy else 0.0
     if not is_busy:
-        out[place + 2] = 0.0
+        out[position + 2] = 0.0
     elif s.compatible == 1:
         # HDeepRM subtracts Gflop from flop: the fraction that it shows leaves 1 by less than float32 can tell.
-        out[place + 2] = 1.0
+        out[position + 2] = 1.0
     else:
-        out[place + 2] = remaining(state, row.owner)
+        out[position + 2] = remaining(state, row.owner)
 
 
 @jit
@@ -195,14 +195,14 @@ def _write_processor(state, watch, processor, n_each, out):
     """Write the observation of a processor, its node, and its cores (``n_each`` values of each, or none)."""
     row = state.processors[processor]
     node = state.nodes[row.node]
-    place = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
+    position = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
     place_here = row.node + 1 + processor + n_each * row.first_core
     if not is_on(state, row.node):
-        out[place] = 0.0
+        out[position] = 0.0
         for i in range(place_here, place_here + 1 + n_each * (row.end_core - row.first_core)):
             out[i] = 0.0
         return
-    out[place] = _share(state.free_memory_mib[row.node], node.memory_mib)
+    out[position] = _share(state.free_memory_mib[row.node], node.memory_mib)
     out[place_here] = _share(state.free_bandwidth_gbps[processor], row.bandwidth_gbps)
     if n_each > 0:
         for core in range(row.first_core, row.end_core):
@@ -262,7 +262,7 @@ def _quantile(watch, which, n, quarter):
 
 
 @jit
-def _write_quartiles(state, watch, out, place):
+def _write_quartiles(state, watch, out, position):
     """Write the quartiles of the attributes of the waiting jobs as fractions of their limits."""
     s = state.scalars[0]
     for which in range(N_ATTRIBUTES):
@@ -273,9 +273,9 @@ def _write_quartiles(state, watch, out, place):
                 value = _quantile(watch, which, s.n_queue, quarter) / limit
                 if s.compatible == 0:  # HDeepRM's limits are 99th percentiles, beyond which its values go above 1
                     value = min(1.0, max(0.0, value))
-            out[place] = value
-            place += 1
-    return place
+            out[position] = value
+            position += 1
+    return position
 
 
 @jit
@@ -290,7 +290,7 @@ def _queue_variation(n_before, n_now, sensitivity):
 
 
 @jit
-def _write_nodes(state, out, place):
+def _write_nodes(state, out, position):
     """Write the shares of the nodes that are on, booting and shutting down."""
     n_nodes = len(state.node_power)
     n_on, n_booting, n_down = 0, 0, 0
@@ -299,9 +299,9 @@ def _write_nodes(state, out, place):
         n_on += 1 if status == codes.NODE_ON else 0
         n_booting += 1 if status == codes.NODE_BOOTING else 0
         n_down += 1 if status == codes.NODE_SHUTTING_DOWN else 0
-    out[place] = n_on / n_nodes
-    out[place + 1] = n_booting / n_nodes
-    out[place + 2] = n_down / n_nodes
+    out[position] = n_on / n_nodes
+    out[position + 1] = n_booting / n_nodes
+    out[position + 2] = n_down / n_nodes
 
 
 @jit
@@ -312,9 +312,9 @@ def write_observation(state, watch, out):
     """
     w = watch.rows[0]
     n = state.scalars[0].n_queue
-    place = 0 if w.detail == MINIMAL else _show_platform(state, watch, out)
-    place = _write_quartiles(state, watch, out, place)
-    out[place] = _queue_variation(w.n_queue_seen, n, w.queue_sensitivity)
+    position = 0 if w.detail == MINIMAL else _show_platform(state, watch, out)
+    position = _write_quartiles(state, watch, out, position)
+    out[position] = _queue_variation(w.n_queue_seen, n, w.queue_sensitivity)
     w.n_queue_seen = n
-    if place + N_NODE_VALUES < len(out):
-        _write_nodes(state, out, place + 1)
+    if position + N_NODE_VALUES < len(out):
+        _write_nodes(state, out, position + 1)

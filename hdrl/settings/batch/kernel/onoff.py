@@ -147,39 +147,39 @@ def switch_hosts(state, pstate, first, n):
     """
     s = state.scalars[0]
     s.n_pool = first + n
-    leader, place = -1, first
-    while place < first + n:
-        node, end = node_of(state, state.pool[place]), _end_of_node(state, place, first + n)
+    leader, position = -1, first
+    while position < first + n:
+        node, end = node_of(state, state.pool[position]), _end_of_node(state, position, first + n)
         sleep_state = sleep_state_of(state, node, pstate)
         is_there = sleep_state < 0 and is_on(state, node)
         error = 0 if is_there else _switch_error(state, node, codes.NODE_OFF if sleep_state < 0 else codes.NODE_ON)
-        if error == 0 and not is_there and end - place != end_core_of(state, node) - first_core_of(state, node):
+        if error == 0 and not is_there and end - position != end_core_of(state, node) - first_core_of(state, node):
             error = codes.ERROR_PART_OF_NODE
         if error != 0:
             return error, node
         leader = node if leader < 0 and not is_there else leader
-        place = end
-    place = first
-    while place < first + n:
-        node = node_of(state, state.pool[place])
+        position = end
+    position = first
+    while position < first + n:
+        node = node_of(state, state.pool[position])
         sleep_state = sleep_state_of(state, node, pstate)
         if sleep_state >= 0:
             _fall_asleep(state, node, leader, sleep_state)
         elif not is_on(state, node):
             _wake(state, node, leader)
             state.node_power[node].on_pstate = pstate
-        place = _end_of_node(state, place, first + n)
+        position = _end_of_node(state, position, first + n)
     add_op(state, codes.SET_PSTATE, pstate, first, n, 0.0)
     return 0, -1
 
 
 @jit
-def _end_of_node(state, place, end):
+def _end_of_node(state, position, end):
     """Return the first place of ``pool[place:end]`` whose core is of another node than the first one's."""
-    node = node_of(state, state.pool[place])
-    while place < end and node_of(state, state.pool[place]) == node:
-        place += 1
-    return place
+    node = node_of(state, state.pool[position])
+    while position < end and node_of(state, state.pool[position]) == node:
+        position += 1
+    return position
 
 
 @jit
@@ -262,10 +262,10 @@ def gather_coming(state):
         date_s = on_from_s(state, node)
         if date_s == np.inf:
             continue
-        place = n
-        while place > 0 and on_from_s(state, state.coming[place - 1]) > date_s:
-            state.coming[place] = state.coming[place - 1]
-            place -= 1
-        state.coming[place] = node
+        position = n
+        while position > 0 and on_from_s(state, state.coming[position - 1]) > date_s:
+            state.coming[position] = state.coming[position - 1]
+            position -= 1
+        state.coming[position] = node
         n += 1
     return n

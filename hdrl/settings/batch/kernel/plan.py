@@ -81,11 +81,11 @@ def slowest_gflops(state):
 @jit
 def fastest_free_gflops(state, n):
     """Return the speed of the slowest of the fastest ``n`` cores that are free, in Gflop/s."""
-    place, n_before = 0, np.int64(0)
-    while n_before + state.n_free[state.by_speed[place]] < n:
-        n_before += state.n_free[state.by_speed[place]]
-        place += 1
-    return state.processors[state.by_speed[place]].peak_gflops
+    position, n_before = 0, np.int64(0)
+    while n_before + state.n_free[state.by_speed[position]] < n:
+        n_before += state.n_free[state.by_speed[position]]
+        position += 1
+    return state.processors[state.by_speed[position]].peak_gflops
 
 
 # ------------------------------------------------------------------ events
@@ -124,15 +124,15 @@ def event_after(state, date_s):
 
 
 @jit
-def is_settled(state, place):
+def is_settled(state, position):
     """Tell whether what is free behind an event counts: no other one follows within the rounding."""
-    return state.plan_s[place + 1] > state.plan_s[place] + ROUNDING_S
+    return state.plan_s[position + 1] > state.plan_s[position] + ROUNDING_S
 
 
 @jit
-def is_close(state, place):
+def is_close(state, position):
     """Return whether another event is close to one, not at its date: rounding alone may make or remove room there."""
-    date_s, before_s, after_s = state.plan_s[place], state.plan_s[place - 1], state.plan_s[place + 1]
+    date_s, before_s, after_s = state.plan_s[position], state.plan_s[position - 1], state.plan_s[position + 1]
     return (before_s != date_s and date_s - before_s <= ROUNDING_S) or (
         after_s != date_s and after_s - date_s <= ROUNDING_S
     )
@@ -141,25 +141,25 @@ def is_close(state, place):
 @jit
 def _find(state, date_s, code):
     """Return the place of an event."""
-    place = event_from(state, date_s)
-    while state.plan[place] != code:
-        place += 1
-    return place
+    position = event_from(state, date_s)
+    while state.plan[position] != code:
+        position += 1
+    return position
 
 
 @jit
-def _move_event(state, place, date_s, n_cores):
+def _move_event(state, position, date_s, n_cores):
     """Move an event of ``n_cores`` cores (given back, if positive) to an earlier date; return its new place.
 
     Only what lies between the two dates changes: most reservations move by little.
     """
     target = event_after(state, date_s)
-    code = state.plan[place]
-    for i in range(place, target, -1):
+    code = state.plan[position]
+    for i in range(position, target, -1):
         state.plan_s[i] = state.plan_s[i - 1]
-    for i in range(place, target, -1):
+    for i in range(position, target, -1):
         state.plan[i] = state.plan[i - 1]
-    for i in range(place, target, -1):
+    for i in range(position, target, -1):
         state.plan_free[i] = state.plan_free[i - 1] + n_cores
     state.plan_s[target], state.plan[target] = date_s, code
     state.plan_free[target] = state.plan_free[target - 1] + n_cores
@@ -170,23 +170,23 @@ def _move_event(state, place, date_s, n_cores):
 def _add(state, date_s, code, n_cores):
     """Add an event of ``n_cores`` cores (given back, if positive); return its place."""
     s = state.scalars[0]
-    place = s.n_plan
-    state.plan_s[place + 1] = np.inf
-    state.plan[place] = code
+    position = s.n_plan
+    state.plan_s[position + 1] = np.inf
+    state.plan[position] = code
     s.n_plan += 1
-    return _move_event(state, place, date_s, n_cores)
+    return _move_event(state, position, date_s, n_cores)
 
 
 @jit
-def _drop(state, place, n_cores):
+def _drop(state, position, n_cores):
     """Remove an event of ``n_cores`` cores (given back, if positive)."""
     s = state.scalars[0]
     s.n_plan -= 1
-    for i in range(place, s.n_plan + 1):
+    for i in range(position, s.n_plan + 1):
         state.plan_s[i] = state.plan_s[i + 1]
-    for i in range(place, s.n_plan):
+    for i in range(position, s.n_plan):
         state.plan[i] = state.plan[i + 1]
-    for i in range(place, s.n_plan):
+    for i in range(position, s.n_plan):
         state.plan_free[i] = state.plan_free[i + 1] - n_cores
 
 
@@ -198,10 +198,10 @@ def hold(state, job, end_s):
     """Let a job hold its cores from now until a date; return whether another event is close to that."""
     row = state.reservations[job]
     row.reserved_s, row.reserved_end_s = NO_RESERVATION, end_s
-    place = _add(state, end_s, -1 - job, 0)
-    for i in range(place):
+    position = _add(state, end_s, -1 - job, 0)
+    for i in range(position):
         state.plan_free[i] -= row.n_requested
-    return is_close(state, place)
+    return is_close(state, position)
 
 
 @jit
@@ -209,10 +209,10 @@ def leave_plan(state, job):
     """Take the expected end of a job that has ended out of the plan, and note what became free by it."""
     s, row = state.scalars[0], state.reservations[job]
     date_s = row.reserved_end_s
-    place = _find(state, date_s, -1 - job)
-    for i in range(place):
+    position = _find(state, date_s, -1 - job)
+    for i in range(position):
         state.plan_free[i] += row.n_requested
-    _drop(state, place, 0)
+    _drop(state, position, 0)
     if date_s > s.message_s:
         s.freed_s, s.vacated_s = max(s.freed_s, date_s), max(s.vacated_s, date_s)
     else:  # one that has overrun has kept others waiting: all of them may move
@@ -251,9 +251,9 @@ def move_earlier(state, job, date_s, end_s):
 
 
 @jit
-def next_lack(state, n, place, until_s):
+def next_lack(state, n, position, until_s):
     """Return the place of the first event from a place on, before a date, with fewer than ``n`` cores free; else 0."""
-    for later in range(place, state.scalars[0].n_plan):
+    for later in range(position, state.scalars[0].n_plan):
         if state.plan_free[later] < n:
             if not state.plan_s[later] < until_s:
                 return 0
@@ -263,28 +263,28 @@ def next_lack(state, n, place, until_s):
 
 
 @jit
-def next_room(state, n, place):
+def next_room(state, n, position):
     """Return the place of the first event from a place on with at least ``n`` cores free, or the end of the plan."""
     end = state.scalars[0].n_plan
-    while place < end and (state.plan_free[place] < n or not is_settled(state, place)):
-        place += 1
-    return place
+    while position < end and (state.plan_free[position] < n or not is_settled(state, position)):
+        position += 1
+    return position
 
 
 @jit
-def last_lack(state, n, place):
+def last_lack(state, n, position):
     """Return the place of the last event before a place with fewer than ``n`` cores free, or -1."""
-    place -= 1
-    while place >= 0 and (state.plan_free[place] >= n or not is_settled(state, place)):
-        place -= 1
-    return place
+    position -= 1
+    while position >= 0 and (state.plan_free[position] >= n or not is_settled(state, position)):
+        position -= 1
+    return position
 
 
 @jit
 def stays_free(state, n, until_s, own_s):
     """Tell whether ``n`` cores are free from now until a date; for ``own_s`` see `find_room`."""
-    place = event_after(state, state.scalars[0].message_s)
-    return state.plan_free[place - 1] >= n and next_lack(state, n, place, min(until_s - ROUNDING_S, own_s)) == 0
+    position = event_after(state, state.scalars[0].message_s)
+    return state.plan_free[position - 1] >= n and next_lack(state, n, position, min(until_s - ROUNDING_S, own_s)) == 0
 
 
 @jit
@@ -292,29 +292,29 @@ def first_date(state, n, from_s):
     """Return the first date from another one on, now at the earliest, from which room may be, and the place behind."""
     now_s = state.scalars[0].message_s
     if from_s <= now_s:
-        place = event_after(state, now_s)
-        if state.plan_free[place - 1] >= n:
-            return now_s, place
+        position = event_after(state, now_s)
+        if state.plan_free[position - 1] >= n:
+            return now_s, position
     else:
-        place = event_from(state, from_s)
-    return next_date(state, n, place)
+        position = event_from(state, from_s)
+    return next_date(state, n, position)
 
 
 @jit
-def next_date(state, n, place):
+def next_date(state, n, position):
     """Return the date of the first event from a place on with ``n`` cores free, and the place behind it."""
-    place = next_room(state, n, place)
-    return state.plan_s[place], place + 1
+    position = next_room(state, n, position)
+    return state.plan_s[position], position + 1
 
 
 @jit
-def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
+def find_room(state, n, duration_s, date_s, position, limit_s, own_s):
     """Find the earliest date at which ``n`` cores are free for a time without delaying any job.
 
     Parameters
     ----------
-    date_s, place
-        The first date to look at, and the place behind it: see `first_date`.
+    date_s, position
+        The first date to look at, and the position behind it: see `first_date`.
     limit_s
         The date must be before this one.
     own_s
@@ -327,12 +327,12 @@ def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
         The date, `NOT_FOUND` if there is none, and the place behind it.
     """
     while date_s < limit_s:
-        lack = next_lack(state, n, place, min(date_s + duration_s - ROUNDING_S, own_s))
+        lack = next_lack(state, n, position, min(date_s + duration_s - ROUNDING_S, own_s))
         if lack == 0:
-            return date_s, place
+            return date_s, position
         # Nothing that contains the event that was in the way will do: go on behind it.
-        date_s, place = next_date(state, n, lack + 1)
-    return NOT_FOUND, place
+        date_s, position = next_date(state, n, lack + 1)
+    return NOT_FOUND, position
 
 
 @jit

@@ -83,26 +83,26 @@ def _look_at_nodes(state):
 
 
 @jit
-def look_at_nodes_before(state, place):
+def look_at_nodes_before(state, position):
     """Let ``plan_cores`` and ``plan_memory_mib`` of the nodes be what is free before an event."""
-    snapshot = _snapshot_before(state, state.plan_s[place - 1])
+    snapshot = _snapshot_before(state, state.plan_s[position - 1])
     first = snapshot * len(state.nodes)
     for node in range(len(state.nodes)):
         state.plan_cores[node] = state.snapshot_cores[first + node]
         state.plan_memory_mib[node] = state.snapshot_memory_mib[first + node]
     behind = event_after(state, state.snapshot_s[snapshot])
-    for earlier in range(behind, place):
+    for earlier in range(behind, position):
         apply_event(state, earlier, 1, state.plan_cores, state.plan_memory_mib)
     s = state.scalars[0]
-    is_far = place - behind > _SPACING + s.n_plan // N_SNAPSHOTS
-    if is_far and s.n_snapshots < N_SNAPSHOTS and state.plan_s[place] > state.plan_s[place - 1]:
-        _set_snapshot(state, snapshot + 1, state.plan_s[place - 1])
+    is_far = position - behind > _SPACING + s.n_plan // N_SNAPSHOTS
+    if is_far and s.n_snapshots < N_SNAPSHOTS and state.plan_s[position] > state.plan_s[position - 1]:
+        _set_snapshot(state, snapshot + 1, state.plan_s[position - 1])
 
 
 @jit
-def apply_event(state, place, sign, cores, memory_mib):
+def apply_event(state, position, sign, cores, memory_mib):
     """Apply an event to the free resources of the nodes, or, with the sign -1, undo it."""
-    code = state.plan[place]
+    code = state.plan[position]
     row = state.reservations[job_of(code)]
     if code >= 0:
         sign = -sign
@@ -144,10 +144,10 @@ def _keep_least(state, first, end, sign, memory_mib):
     that leaves less.
     """
     n_less = np.int64(0)
-    for place in range(first, end):
-        if (state.plan[place] >= 0) != (sign > 0):
+    for position in range(first, end):
+        if (state.plan[position] >= 0) != (sign > 0):
             continue
-        row = state.reservations[job_of(state.plan[place])]
+        row = state.reservations[job_of(state.plan[position])]
         for k in range(row.first_planned, row.first_planned + row.n_planned):
             node = state.planned_nodes[k]
             cores, free_mib = state.plan_cores[node], state.plan_memory_mib[node]
@@ -161,7 +161,7 @@ def _keep_least(state, first, end, sign, memory_mib):
 
 
 @jit
-def choose_nodes(state, job, core_key, date_s, place):
+def choose_nodes(state, job, core_key, date_s, position):
     """Choose nodes for a job from a date on; return how long it is expected to run there, or ``NOT_FOUND``.
 
     The fastest nodes need to be free for the shortest time: they are tried alone first, then with the next slower
@@ -172,7 +172,7 @@ def choose_nodes(state, job, core_key, date_s, place):
     state, job, core_key
         The arrays of one environment; the job; nodes are chosen in the order of power for ``CORE_LOW_POWER``, else
         of speed.
-    date_s, place
+    date_s, position
         The date, and the place behind it.
 
     Returns
@@ -182,41 +182,41 @@ def choose_nodes(state, job, core_key, date_s, place):
     """
     row = state.reservations[job]
     n, memory_mib = np.int64(row.n_requested), row.memory_mib
-    look_at_nodes_before(state, place)
+    look_at_nodes_before(state, position)
     total = _begin_rooms(state, memory_mib)
-    begin, first = place, place  # events that have not settled yet
+    begin, first = position, position  # events that have not settled yet
     for speed in range(len(state.node_gflops)):
         duration_s = length_at(state, state.jobs[job].requested_time_s, state.node_gflops[speed])
-        while total >= n and state.plan_s[place] < date_s + duration_s - ROUNDING_S:
-            apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
-            place += 1
-            if is_settled(state, place - 1):
-                total -= _keep_least(state, first, place, 1, memory_mib)
-                first = place
+        while total >= n and state.plan_s[position] < date_s + duration_s - ROUNDING_S:
+            apply_event(state, position, 1, state.plan_cores, state.plan_memory_mib)
+            position += 1
+            if is_settled(state, position - 1):
+                total -= _keep_least(state, first, position, 1, memory_mib)
+                first = position
         if total < n:  # more nodes would be needed for even longer
             # Else the fastest may do later, which need not be free until here.
-            return NOT_FOUND, _last_with_lack(state, n, memory_mib, begin, place) if speed == 0 else begin
+            return NOT_FOUND, _last_with_lack(state, n, memory_mib, begin, position) if speed == 0 else begin
         if _room_on(state, speed) >= n:
             _take_nodes(state, n, core_key, speed)
-            return duration_s, place
+            return duration_s, position
     return NOT_FOUND, begin
 
 
 @jit
-def _last_with_lack(state, n, memory_mib, begin, place):
+def _last_with_lack(state, n, memory_mib, begin, position):
     """Return the last place from which on there is too little room until another place: no hole begins before it.
 
     What is between them would be in every hole that begins there. From the place ``begin`` on there is too little
     room; ``plan_cores`` and ``plan_memory_mib`` are what is free behind the other one.
     """
-    total, last = _begin_rooms(state, memory_mib), place  # events that have not settled yet
-    while place > begin and total >= n:
-        place -= 1
-        apply_event(state, place, -1, state.plan_cores, state.plan_memory_mib)
-        if is_settled(state, place - 1):
-            total -= _keep_least(state, place, last, -1, memory_mib)
-            last = place
-    return place
+    total, last = _begin_rooms(state, memory_mib), position  # events that have not settled yet
+    while position > begin and total >= n:
+        position -= 1
+        apply_event(state, position, -1, state.plan_cores, state.plan_memory_mib)
+        if is_settled(state, position - 1):
+            total -= _keep_least(state, position, last, -1, memory_mib)
+            last = position
+    return position
 
 
 @jit
@@ -254,21 +254,21 @@ def nodes_stay_free(state, until_s):
     """Tell whether the plan finds what it needs on every node until a date, as the nodes are now."""
     s = state.scalars[0]
     _look_at_nodes(state)
-    place = event_after(state, s.message_s)
-    for earlier in range(1, place):
+    position = event_after(state, s.message_s)
+    for earlier in range(1, position):
         apply_event(state, earlier, 1, state.plan_cores, state.plan_memory_mib)
     for node in range(len(state.nodes)):
         if not _is_possible(state, node):
             return False
-    first = place  # events that have not settled yet
-    while state.plan_s[place] < until_s - ROUNDING_S:
-        apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
-        place += 1
-        if is_settled(state, place - 1):
-            for settled in range(first, place):
+    first = position  # events that have not settled yet
+    while state.plan_s[position] < until_s - ROUNDING_S:
+        apply_event(state, position, 1, state.plan_cores, state.plan_memory_mib)
+        position += 1
+        if is_settled(state, position - 1):
+            for settled in range(first, position):
                 if state.plan[settled] >= 0 and not _are_possible(state, state.reservations[state.plan[settled]]):
                     return False
-            first = place
+            first = position
     return True
 
 
@@ -291,17 +291,17 @@ def _are_possible(state, row):
 def is_possible(state, job, date_s, end_s):
     """Tell whether what is planned for a job that is not in the plan is free between two dates."""
     row, by_nodes = state.reservations[job], state.scalars[0].plans_nodes == 1
-    place, n = event_after(state, date_s), np.int64(row.n_requested)
-    if state.plan_free[place - 1] < n or next_lack(state, n, place, end_s - ROUNDING_S) > 0:
+    position, n = event_after(state, date_s), np.int64(row.n_requested)
+    if state.plan_free[position - 1] < n or next_lack(state, n, position, end_s - ROUNDING_S) > 0:
         return False
     if not by_nodes:
         return True
-    look_at_nodes_before(state, place)
+    look_at_nodes_before(state, position)
     is_there = fits_on_nodes(state, row, state.plan_cores, state.plan_memory_mib)
-    while is_there and state.plan_s[place] < end_s - ROUNDING_S:
-        apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
-        place += 1
-        if is_settled(state, place - 1):
+    while is_there and state.plan_s[position] < end_s - ROUNDING_S:
+        apply_event(state, position, 1, state.plan_cores, state.plan_memory_mib)
+        position += 1
+        if is_settled(state, position - 1):
             is_there = fits_on_nodes(state, row, state.plan_cores, state.plan_memory_mib)
     return is_there
 
@@ -327,9 +327,9 @@ def plan_chosen_nodes(state, job):
     row.n_planned = 0
     for node in range(len(state.nodes)):
         if state.n_chosen[node] > 0:
-            place = row.first_planned + row.n_planned
-            state.planned_nodes[place] = node
-            state.planned_cores[place] = state.n_chosen[node]
+            position = row.first_planned + row.n_planned
+            state.planned_nodes[position] = node
+            state.planned_cores[position] = state.n_chosen[node]
             row.n_planned += 1
 
 

@@ -98,17 +98,17 @@ def small_table() -> PrintedTable:
 
 
 @jit
-def _put_whole(printed, place, value):
+def _put_whole(printed, position, value):
     """Print a whole number; return where it ends."""
     if value < 0:
-        printed[place] = _MINUS
-        place += 1
+        printed[position] = _MINUS
+        position += 1
         value = -value
-    end, rest = place + 1, value // 10
+    end, rest = position + 1, value // 10
     while rest > 0:
         end += 1
         rest //= 10
-    for at in range(end - 1, place - 1, -1):
+    for at in range(end - 1, position - 1, -1):
         rest = value // 10
         printed[at] = value - 10 * rest + _ZERO
         value = rest
@@ -116,13 +116,13 @@ def _put_whole(printed, place, value):
 
 
 @jit
-def _put_digits(printed, place, value, n):
+def _put_digits(printed, position, value, n):
     """Print a number of ``n`` digits; return where it ends."""
-    for at in range(place + n - 1, place - 1, -1):
+    for at in range(position + n - 1, position - 1, -1):
         rest = value // 10
         printed[at] = value - 10 * rest + _ZERO
         value = rest
-    return place + n
+    return position + n
 
 
 @jit
@@ -138,7 +138,7 @@ def _is_uncertain(fraction, scaled, nearest):
 
 
 @jit
-def _put_fixed(printed, place, value):
+def _put_fixed(printed, position, value):
     """Print a number as ``%f`` does; return where it ends, or that this is uncertain."""
     magnitude = abs(value)
     if not magnitude < _LARGEST:
@@ -153,11 +153,11 @@ def _put_fixed(printed, place, value):
     if low == _MILLION:
         high, low = high + 1, np.int64(0)
     if math.copysign(1.0, value) < 0.0:
-        printed[place] = _MINUS
-        place += 1
-    place = _put_whole(printed, place, high)
-    printed[place] = _POINT
-    return _put_digits(printed, place + 1, low, _N_DIGITS)
+        printed[position] = _MINUS
+        position += 1
+    position = _put_whole(printed, position, high)
+    printed[position] = _POINT
+    return _put_digits(printed, position + 1, low, _N_DIGITS)
 
 
 @jit
@@ -197,15 +197,15 @@ def _six_digits(powers, value, up):
 
 
 @jit
-def _put_general(powers, printed, place, value):
+def _put_general(powers, printed, position, value):
     """Print a number as ``%g`` does; return where it ends, or that this is uncertain."""
     if math.copysign(1.0, value) < 0.0:
-        printed[place] = _MINUS
-        place += 1
+        printed[position] = _MINUS
+        position += 1
         value = -value
     if value == 0.0:
-        printed[place] = _ZERO
-        return place + 1
+        printed[position] = _ZERO
+        return position + 1
     power = _power_below(powers, value)
     if power == _NO_POWER:
         return UNCERTAIN
@@ -217,76 +217,76 @@ def _put_general(powers, printed, place, value):
     while digits % 10 == 0 and n > 1:
         digits, n = digits // 10, n - 1
     if -4 <= power < _N_DIGITS:
-        return _put_decimal(printed, place, digits, n, power)
-    place = _put_decimal(printed, place, digits, n, 0)
-    printed[place] = _E
-    printed[place + 1] = _PLUS if power >= 0 else _MINUS
-    return _put_digits(printed, place + 2, abs(power), 2)
+        return _put_decimal(printed, position, digits, n, power)
+    position = _put_decimal(printed, position, digits, n, 0)
+    printed[position] = _E
+    printed[position + 1] = _PLUS if power >= 0 else _MINUS
+    return _put_digits(printed, position + 2, abs(power), 2)
 
 
 @jit
-def _put_decimal(printed, place, digits, n, power):
+def _put_decimal(printed, position, digits, n, power):
     """Print ``n`` digits from a power of ten down, without an exponent; return the end of the text."""
     if power < 0:
-        printed[place] = _ZERO
-        printed[place + 1] = _POINT
-        place = _put_digits(printed, place + 2, 0, -power - 1)
-        return _put_digits(printed, place, digits, n)
+        printed[position] = _ZERO
+        printed[position + 1] = _POINT
+        position = _put_digits(printed, position + 2, 0, -power - 1)
+        return _put_digits(printed, position, digits, n)
     if n <= power + 1:
-        place = _put_digits(printed, place, digits, n)
-        return _put_digits(printed, place, 0, power + 1 - n)
-    end = _put_digits(printed, place + 1, digits, n)
-    for at in range(place, place + power + 1):
+        position = _put_digits(printed, position, digits, n)
+        return _put_digits(printed, position, 0, power + 1 - n)
+    end = _put_digits(printed, position + 1, digits, n)
+    for at in range(position, position + power + 1):
         printed[at] = printed[at + 1]
-    printed[place + power + 1] = _POINT
+    printed[position + power + 1] = _POINT
     return end
 
 
 @jit
-def _put_set(members, printed, place, first, n, room):
+def _put_set(members, printed, position, first, n, room):
     """Print ascending whole numbers as intervals, ``0-3 8``; return where they end, or that there is no room."""
-    i, last_place = first, place + room - 2 * LONGEST
+    i, last_place = first, position + room - 2 * LONGEST
     while i < first + n:
-        if place > last_place:
+        if position > last_place:
             return NO_ROOM
         last = i
         while last + 1 < first + n and members[last + 1] == members[last] + 1:
             last += 1
         if i > first:
-            printed[place] = _SPACE
-            place += 1
-        place = _put_whole(printed, place, np.int64(members[i]))
+            printed[position] = _SPACE
+            position += 1
+        position = _put_whole(printed, position, np.int64(members[i]))
         if last > i:
-            printed[place] = _MINUS
-            place = _put_whole(printed, place + 1, np.int64(members[last]))
+            printed[position] = _MINUS
+            position = _put_whole(printed, position + 1, np.int64(members[last]))
         i = last + 1
-    return place
+    return position
 
 
 @jit
-def _put_real(powers, kind, printed, place, value):
+def _put_real(powers, kind, printed, position, value):
     if kind == GENERAL:
-        return _put_general(powers, printed, place, value)
+        return _put_general(powers, printed, position, value)
     if kind == FIXED_OR_NA and value == -1.0:
-        printed[place] = _N
-        printed[place + 1] = _A
-        return place + 2
-    return _put_fixed(printed, place, value)
+        printed[position] = _N
+        printed[position + 1] = _A
+        return position + 2
+    return _put_fixed(printed, position, value)
 
 
 @jit
-def _put_other(table, kind, place, value, n, room):
+def _put_other(table, kind, position, value, n, room):
     """Print a value that is no real number: a whole number, a character, or ``n`` characters or members from one on."""
     if kind == WHOLE:
-        return _put_whole(table.printed, place, value)
+        return _put_whole(table.printed, position, value)
     if kind == CHARACTER:
-        table.printed[place] = value
-        return place + 1
+        table.printed[position] = value
+        return position + 1
     if kind == SET:
-        return _put_set(table.members, table.printed, place, value, n, room)
+        return _put_set(table.members, table.printed, position, value, n, room)
     for at in range(n):
-        table.printed[place + at] = table.characters[value + at]
-    return place + n
+        table.printed[position + at] = table.characters[value + at]
+    return position + n
 
 
 _taken = take_as(small_table)
@@ -296,13 +296,13 @@ _taken = take_as(small_table)
 def print_rows(addresses: Addresses, n_rows: int, room: int) -> int:
     """Print rows, whose sets take so much room at most; return how many bytes these are, or why they are not."""
     table = _taken(addresses)
-    printed, place = table.printed, 0
+    printed, position = table.printed, 0
     for row in range(n_rows):
         n_reals, n_wholes = 0, 0
         for column in range(len(table.kinds)):
             kind = table.kinds[column]
             if kind <= GENERAL:
-                end = _put_real(table.powers, kind, printed, place, table.reals[n_reals, row])
+                end = _put_real(table.powers, kind, printed, position, table.reals[n_reals, row])
                 n_reals += 1
             else:
                 value, n = table.wholes[n_wholes, row], 0
@@ -310,10 +310,10 @@ def print_rows(addresses: Addresses, n_rows: int, room: int) -> int:
                     n_wholes += 1
                     n = table.wholes[n_wholes, row]
                 n_wholes += 1
-                end = _put_other(table, kind, place, value, n, room)
+                end = _put_other(table, kind, position, value, n, room)
             if end < 0:
                 return end
-            room -= end - place if kind == SET else 0
+            room -= end - position if kind == SET else 0
             printed[end] = _COMMA if column < len(table.kinds) - 1 else _NEWLINE
-            place = end + 1
-    return place
+            position = end + 1
+    return position

@@ -157,25 +157,25 @@ def give_back(state, start_s, end_s):
 
 
 @jit
-def _longest_stretch(state, n, place, end):
+def _longest_stretch(state, n, position, end):
     """Find the stretches with ``n`` free cores that touch the events between two places.
 
     Return when the first begins, and how long the longest is: negative if there is none.
     """
     from_s, longest_s, begin_s = np.inf, -1.0, NOT_FOUND
-    while place < end:
-        if state.plan_free[place] < n:
-            place += 1
+    while position < end:
+        if state.plan_free[position] < n:
+            position += 1
             continue
         if begin_s == NOT_FOUND:  # it may have begun before
-            begin_s = max(state.plan_s[last_lack(state, n, place) + 1], state.scalars[0].message_s)
+            begin_s = max(state.plan_s[last_lack(state, n, position) + 1], state.scalars[0].message_s)
         else:
-            begin_s = state.plan_s[place]
+            begin_s = state.plan_s[position]
         from_s = min(from_s, begin_s)
-        place = next_lack(state, n, place + 1, np.inf)
-        if place == 0:
+        position = next_lack(state, n, position + 1, np.inf)
+        if position == 0:
             return from_s, np.inf
-        longest_s = max(longest_s, state.plan_s[place] - begin_s)
+        longest_s = max(longest_s, state.plan_s[position] - begin_s)
     return from_s, longest_s
 
 
@@ -184,15 +184,15 @@ def notify_later_jobs(state, start_s, end_s):
     """Mark the jobs, of those with dates between two, that find enough cores right before their dates."""
     s = state.scalars[0]
     date_s, most = -np.inf, np.int64(0)  # the most cores that are free close before a date
-    place = event_from(state, start_s - s.margin_s)
-    while place < s.n_plan and state.plan_s[place] <= end_s:
-        at_s, free = state.plan_s[place], np.int64(state.plan_free[place - 1])
+    position = event_from(state, start_s - s.margin_s)
+    while position < s.n_plan and state.plan_s[position] <= end_s:
+        at_s, free = state.plan_s[position], np.int64(state.plan_free[position - 1])
         if at_s > date_s:
             most = max(most, free) if at_s <= date_s + s.margin_s else free
             date_s = at_s
-        if state.plan[place] >= 0 and state.reservations[state.plan[place]].n_requested <= most:
-            state.reservations[state.plan[place]].may_slide = 1
-        place += 1
+        if state.plan[position] >= 0 and state.reservations[state.plan[position]].n_requested <= most:
+            state.reservations[state.plan[position]].may_slide = 1
+        position += 1
 
 
 @jit
@@ -202,8 +202,8 @@ def _notify_near_jobs(state, start_s, end_s, first, end):
     It is free for them only if enough cores are, unless it is where their own reservations are.
     """
     most = np.int64(0)
-    for place in range(first, end):
-        most = max(most, np.int64(state.plan_free[place]))
+    for position in range(first, end):
+        most = max(most, np.int64(state.plan_free[position]))
     for i in range(state.scalars[0].n_queue):
         row = state.reservations[state.queue[i]]
         first_s = row.reserved_s - (row.longest_s if row.n_requested <= most else 0.0)

@@ -128,8 +128,8 @@ def _where_to_look(state, job, limit_s):
     from_s = min(from_s, near_s)
     if not must_go and from_s < limit_s:  # most jobs find no room even where nodes do not count
         n = np.int64(row.n_requested)
-        date_s, place = first_date(state, n, from_s)
-        date_s, _ = find_room(state, n, row.shortest_s, date_s, place, limit_s, row.reserved_s)
+        date_s, position = first_date(state, n, from_s)
+        date_s, _ = find_room(state, n, row.shortest_s, date_s, position, limit_s, row.reserved_s)
         if date_s == NOT_FOUND:
             record_examined(state, job)
             return starts_near, np.inf
@@ -151,8 +151,8 @@ def _is_overbooked(state, row):
 def _most_free_before(state, date_s):
     """Return the most cores that are free close before a date."""
     most = np.int64(0)
-    for place in range(event_from(state, date_s - state.scalars[0].margin_s) - 1, event_from(state, date_s)):
-        most = max(most, np.int64(state.plan_free[place]))
+    for position in range(event_from(state, date_s - state.scalars[0].margin_s) - 1, event_from(state, date_s)):
+        most = max(most, np.int64(state.plan_free[position]))
     return most
 
 
@@ -220,15 +220,15 @@ def find_hole(state, job, core_key, from_s, limit_s, own_s):
     """
     row, by_nodes = state.reservations[job], state.scalars[0].plans_nodes == 1
     n, duration_s = np.int64(row.n_requested), row.shortest_s if by_nodes else row.longest_s
-    date_s, place = first_date(state, n, from_s)
+    date_s, position = first_date(state, n, from_s)
     while True:
-        date_s, place = find_room(state, n, duration_s, date_s, place, limit_s, own_s)
+        date_s, position = find_room(state, n, duration_s, date_s, position, limit_s, own_s)
         if date_s == NOT_FOUND or not by_nodes:
             return date_s, date_s + duration_s
-        planned_s, place = choose_nodes(state, job, core_key, date_s, place)
+        planned_s, position = choose_nodes(state, job, core_key, date_s, position)
         if planned_s != NOT_FOUND:
             return date_s, date_s + planned_s
-        date_s, place = next_date(state, n, place)
+        date_s, position = next_date(state, n, position)
 
 
 # ------------------------------------------------------------------ starts

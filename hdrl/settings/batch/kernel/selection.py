@@ -175,10 +175,10 @@ def _count_eligible(state, job):
 def _uncount(state, node, n):
     """Take ``n`` cores of a node out of the tree."""
     tree = state.counts
-    place = (len(tree) >> 1) + node
-    while place > 0:
-        tree[place] -= n
-        place >>= 1
+    position = (len(tree) >> 1) + node
+    while position > 0:
+        tree[position] -= n
+        position >>= 1
 
 
 @jit
@@ -186,13 +186,13 @@ def _node_of_eligible(state, index):
     """Return the node of the eligible core that has ``index`` before it, and how many of these are on that node."""
     tree = state.counts
     first = len(tree) >> 1
-    place = 1
-    while place < first:
-        place *= 2
-        is_right = 1 if tree[place] <= index else 0
-        index -= is_right * tree[place]
-        place += is_right
-    return place - first, index
+    position = 1
+    while position < first:
+        position *= 2
+        is_right = 1 if tree[position] <= index else 0
+        index -= is_right * tree[position]
+        position += is_right
+    return position - first, index
 
 
 @jit

@@ -109,9 +109,9 @@ def _falls_asleep(state, core, pstate):
 
 
 @jit
-def _way_at(state, place, pstate):
+def _way_at(state, position, pstate):
     """Return the P-state of the way that the host at a place of the pool has to go to a P-state, -1 if it has none."""
-    core = state.pool[place]
+    core = state.pool[position]
     node = node_of(state, core)
     aim, asleep = sleep_state_of(state, node, pstate), sleep_state_of(state, node, state.pstates[core])
     if aim >= 0:
@@ -123,11 +123,11 @@ def _way_at(state, place, pstate):
 def _put_without_way_first(state, op):
     """Put the hosts of a request that are there at once before the others, in their order; count them."""
     n_there = 0
-    for place in range(op.first, op.first + op.n):
-        if _way_at(state, place, op.subject) >= 0:
+    for position in range(op.first, op.first + op.n):
+        if _way_at(state, position, op.subject) >= 0:
             continue
-        core = state.pool[place]
-        for i in range(place, op.first + n_there, -1):
+        core = state.pool[position]
+        for i in range(position, op.first + n_there, -1):
             state.pool[i] = state.pool[i - 1]
         state.pool[op.first + n_there] = core
         n_there += 1

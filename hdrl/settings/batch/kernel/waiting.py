@@ -46,11 +46,11 @@ def _sort_stably(state, key):
     for i in range(1, state.scalars[0].n_queue):
         job = state.queue[i]
         value = _key(state, job, key)
-        place = i
-        while place > 0 and _key(state, state.queue[place - 1], key) > value:
-            state.queue[place] = state.queue[place - 1]
-            place -= 1
-        state.queue[place] = job
+        position = i
+        while position > 0 and _key(state, state.queue[position - 1], key) > value:
+            state.queue[position] = state.queue[position - 1]
+            position -= 1
+        state.queue[position] = job
 
 
 @jit
@@ -75,8 +75,8 @@ def order_by(state, key):
     s.queue_key = key
     if key == codes.QUEUE_BY_ARRIVAL:
         key = codes.JOB_RANDOM  # its value is the rank of arrival
-    for place in range(s.n_queue // 2 - 1, -1, -1):
-        heap.sink(state.queue, place, s.n_queue, _before, state, key)
+    for position in range(s.n_queue // 2 - 1, -1, -1):
+        heap.sink(state.queue, position, s.n_queue, _before, state, key)
     if s.queue_key == codes.QUEUE_BY_ARRIVAL:  # from a heap to a sorted list: heap sort, by swapping from the end
         n = s.n_queue
         for size in range(n, 1, -1):
@@ -99,14 +99,14 @@ def sort_by_priority(state, key):
         row = state.jobs[job]
         if key != codes.JOB_GIVEN:
             row.priority = _key(state, job, key)
-        place = i
-        while place > 0:
-            other = state.jobs[state.queue[place - 1]]
+        position = i
+        while position > 0:
+            other = state.jobs[state.queue[position - 1]]
             if other.priority < row.priority or (other.priority == row.priority and other.rank < row.rank):
                 break
-            state.queue[place] = state.queue[place - 1]
-            place -= 1
-        state.queue[place] = job
+            state.queue[position] = state.queue[position - 1]
+            position -= 1
+        state.queue[position] = job
     s.n_sorted = s.n_queue
 
 
@@ -131,25 +131,25 @@ def peek(state, key):
 
 
 @jit
-def take(state, place):
+def take(state, position):
     """Remove the job at a place that `peek` returned."""
     s = state.scalars[0]
     s.n_queue -= 1
     if s.queue_key < 0:
-        for i in range(place, s.n_queue):
+        for i in range(position, s.n_queue):
             state.queue[i] = state.queue[i + 1]
-        s.n_sorted -= place < s.n_sorted
+        s.n_sorted -= position < s.n_sorted
         return
-    if place < s.n_queue:
-        state.queue[place] = state.queue[s.n_queue]
-        heap.rise(state.queue, place, _before, state, s.queue_key)
-        heap.sink(state.queue, place, s.n_queue, _before, state, s.queue_key)
+    if position < s.n_queue:
+        state.queue[position] = state.queue[s.n_queue]
+        heap.rise(state.queue, position, _before, state, s.queue_key)
+        heap.sink(state.queue, position, s.n_queue, _before, state, s.queue_key)
 
 
 @jit
 def find(state, job):
     """Return the place of a waiting job, or -1."""
-    for place in range(state.scalars[0].n_queue):
-        if state.queue[place] == job:
-            return place
+    for position in range(state.scalars[0].n_queue):
+        if state.queue[position] == job:
+            return position
     return -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, astuple
 
 from hdrl.base.errors import PlatformError
-from hdrl.options.problems import place
+from hdrl.options.problems import path_step
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.description import (
     POWER_KEYS,
@@ -52,7 +52,7 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
     rules = rules or pstate_rules()
     switched = [group.type.name for cluster in clusters for group in cluster.groups if group.type.node_power]
     if switched and rules.name in COMPATIBILITY_MODES:
-        where = f"types.nodes{place(switched[0])}"
+        where = f"types.nodes{path_step(switched[0])}"
         raise PlatformError(f"{where} has node_power, but under compatibility {rules.name!r} nodes are always on")
     return platform_from_tree(name, clusters, global_link, rules)
 

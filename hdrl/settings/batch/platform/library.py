@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hdrl.base.errors import PlatformError, suggest
 from hdrl.base.files import read_json
-from hdrl.options.problems import place
+from hdrl.options.problems import path_step
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.description import (
     CURVE_KEYS,
@@ -105,7 +105,7 @@ def _part(part: type[P], entry: ProcessorEntry, keys: tuple[str, ...]) -> P | No
 
 
 def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType], memories: Iterable[str]) -> NodeType:
-    where = f"types.nodes{place(name)}"
+    where = f"types.nodes{path_step(name)}"
     for i, use in enumerate(entry.processors):
         require(use.type, processors, "processor type", f"{where}.processors[{i}].type")
     if entry.memory.type is not None:

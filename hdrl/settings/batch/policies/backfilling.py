@@ -235,10 +235,10 @@ class Conservative(Backfilling):
     def _settle(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         """Let jobs start and move until none can any more."""
         jobs = list(queue)
-        place = {job: number for number, job in enumerate(arrivals)}
+        position = {job: number for number, job in enumerate(arrivals)}
         # All of them, whichever moves: no short cut.
         while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
-            jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, place[job]))
+            jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, position[job]))
 
     def _renew_overdue(self, machine: MachinePicture, arrivals: list[int]) -> None:
         """Renew reservations that jobs made impossible by running longer than expected, in the order of their dates."""
@@ -248,8 +248,8 @@ class Conservative(Backfilling):
             return
         for stay in self._running.values():
             stay.end_s = max(stay.end_s, float(np.nextafter(now_s, np.inf)))
-        place = {job: number for number, job in enumerate(arrivals)}
-        old = sorted(self._reserved.values(), key=lambda stay: (stay.start_s, place[stay.job]))
+        position = {job: number for number, job in enumerate(arrivals)}
+        old = sorted(self._reserved.values(), key=lambda stay: (stay.start_s, position[stay.job]))
         self._reserved = {}
         for stay in old:
             later = self._postponed(stay, float(np.nextafter(now_s, np.inf)))

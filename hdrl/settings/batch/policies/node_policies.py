@@ -182,7 +182,7 @@ class NodeHeuristic(NodePolicy):
             nodes = self._ordered(machine, np.flatnonzero(room >= each), job)[:n_nodes].tolist()
             if len(nodes) < n_nodes:
                 return
-            shares = {node: len(range(place, wanted, n_nodes)) for place, node in enumerate(nodes)}
+            shares = {node: len(range(position, wanted, n_nodes)) for position, node in enumerate(nodes)}
             self.start(machine, job, shares)
 
 

@@ -166,7 +166,7 @@ def _first_odd(values: Any, view: View, jobs: NDArray[np.int64]) -> str:
     """Describe the first value that is no number."""
     if not isinstance(values, list):
         return f"the priorities are {values!r}"
-    bad = next((place for place, value in enumerate(values) if not _is_number(value)), 0)
+    bad = next((position for position, value in enumerate(values) if not _is_number(value)), 0)
     found = shown(values[bad]) if isinstance(values[bad], int) else repr(values[bad])
     return f"the priority of job {job_name(view.workload, int(jobs[bad]))!r} is {found}"
 

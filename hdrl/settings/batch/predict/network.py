@@ -79,11 +79,11 @@ def answers(numbers: Sequence[float], seen: Floats) -> Floats:
     These are the logarithms of run / request and of 10 / max(run, 10), shape ``(n_jobs, 2)``.
     """
     layers = unpacked(numbers)
-    for place, layer in enumerate(layers):
+    for position, layer in enumerate(layers):
         total = np.tile(layer[:, -1], (len(seen), 1))
         for weights, column in zip(layer[:, :-1].T, seen.T, strict=True):  # the kernel's order of sums
             total += weights * column[:, np.newaxis]
-        seen = total if place == len(layers) - 1 else elementary.tanh(total)
+        seen = total if position == len(layers) - 1 else elementary.tanh(total)
     return seen
 
 

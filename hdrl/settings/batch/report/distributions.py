@@ -107,8 +107,8 @@ def _values_by_group(run: RunData, by: str, of: str) -> dict[str, np.ndarray[Any
 def _ordered(names: set[str]) -> list[str]:
     """Sort names by the first number in them, others last."""
 
-    def place(name: str) -> tuple[bool, float, str]:
+    def position(name: str) -> tuple[bool, float, str]:
         digits = "".join(letter for letter in name.partition("-")[0] if letter.isdecimal())
         return name.endswith(OTHERS), float(digits or "inf"), name
 
-    return sorted(names, key=place)
+    return sorted(names, key=position)

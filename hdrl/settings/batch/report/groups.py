@@ -66,10 +66,10 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> JobGroups:
     if len(numbers) <= max_groups:
         return JobGroups(by, tuple(names), group.astype(np.int64))
     kept = np.sort(np.argsort(-counts, kind="stable")[: max_groups - 1])
-    place = np.full(len(numbers), max_groups - 1)
-    place[kept] = np.arange(max_groups - 1)
+    position = np.full(len(numbers), max_groups - 1)
+    position[kept] = np.arange(max_groups - 1)
     rest = f"{len(numbers) - len(kept)} {OTHERS}"
-    return JobGroups(by, (*(names[index] for index in kept.tolist()), rest), place[group])
+    return JobGroups(by, (*(names[index] for index in kept.tolist()), rest), position[group])
 
 
 def _sizes(cores: NDArray[np.int64], max_groups: int) -> JobGroups:

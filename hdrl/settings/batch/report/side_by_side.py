@@ -140,8 +140,8 @@ def _differences(runs: Sequence[RunData | ScheduleFile], values: dict[str, list[
     files = [run.name for run in runs if isinstance(run, ScheduleFile)]
     if 0 < len(files) < len(runs):
         said.append(f"the makespan of {', '.join(files)} counts from date 0, not from the first submission")
-    for place, run in enumerate(runs):
-        unrun = sum(values[name][place] for name in ALWAYS[2:] if math.isfinite(values[name][place]))
+    for position, run in enumerate(runs):
+        unrun = sum(values[name][position] for name in ALWAYS[2:] if math.isfinite(values[name][position]))
         if unrun:
             said.append(f"{run.name} left {int(unrun):,} jobs unrun: its means are those of the others")
     folders = [run.folder for run in runs if isinstance(run, RunData) and run.folder is not None]

@@ -113,8 +113,8 @@ def format_schedule_trace(trace: BatchTrace) -> str:
     started = np.flatnonzero(records["start_s"] >= 0)
     ended = trace.completion_order[records["run_s"][trace.completion_order] >= 0]
     end_s = records["start_s"] + records["run_s"]
-    events = [(float(end_s[job]), 0, place, job) for place, job in enumerate(ended.tolist())]
-    events += [(float(records["start_s"][job]), 1, place, job) for place, job in enumerate(started.tolist())]
+    events = [(float(end_s[job]), 0, position, job) for position, job in enumerate(ended.tolist())]
+    events += [(float(records["start_s"][job]), 1, position, job) for position, job in enumerate(started.tolist())]
     schedule = ScheduleTrace(trace.platform.core_names)
     for date_s, is_start, _, job in sorted(events):
         machines = trace.cores_of(job).tolist()

@@ -121,8 +121,8 @@ _FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
 def _column_indices(header: Sequence[str]) -> dict[str, int]:
     """Return the place of each column of `JOB_COLUMNS` that a file has, by any name of it."""
     names = [name.strip() for name in header]
-    positions = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
-    old = {_OLD_NAMES[name]: place for place, name in enumerate(names) if name in _OLD_NAMES}
+    positions = {name: position for position, name in enumerate(names) if name in JOB_COLUMNS}
+    old = {_OLD_NAMES[name]: position for position, name in enumerate(names) if name in _OLD_NAMES}
     return old | positions
 
 
@@ -216,7 +216,7 @@ def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
     path = Path(path)
     header, rows, lines = _read_rows(path, _check_jobs_header)
     found: dict[str, Sequence[str]] = {
-        name: [row[place] for row in rows] for name, place in _column_indices(header).items()
+        name: [row[position] for row in rows] for name, position in _column_indices(header).items()
     }
     columns = _filled(found, len(rows))
     for name in ("job_id", "profile", "workload_name"):

@@ -214,8 +214,8 @@ class View:
         cores = self.free_cores
         if requested["memory_mib"] > 0:
             node = self.platform.node_of_processor[self.platform.processor_of_core[cores]]
-            place = np.arange(len(cores)) - np.searchsorted(node, node)  # nodes follow each other, as cores do
-            cores = cores[(place + 1) * requested["memory_mib"] <= self.free_memory_mib[node]]
+            position = np.arange(len(cores)) - np.searchsorted(node, node)  # nodes follow each other, as cores do
+            cores = cores[(position + 1) * requested["memory_mib"] <= self.free_memory_mib[node]]
         n = int(requested["cores"])
         found: list[int] = cores[:n].tolist()
         return found if len(found) == n else []

@@ -200,8 +200,10 @@ def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, 
     """
     jobs = undemanding_jobs(len(fields.numbers))
     lacking = {}
-    place, n_lacking = _named(fields.partitions, fields.partition_titles, rules.partition_names)
-    jobs["partitions"] = np.where(place >= 0, np.uint64(1) << np.maximum(place, 0).astype(np.uint64), np.uint64(0))
+    position, n_lacking = _named(fields.partitions, fields.partition_titles, rules.partition_names)
+    jobs["partitions"] = np.where(
+        position >= 0, np.uint64(1) << np.maximum(position, 0).astype(np.uint64), np.uint64(0)
+    )
     if n_lacking:
         lacking["jobs of partitions that the site lacks, which go to its default one"] = n_lacking
     if len(rules.qos_names):
@@ -274,7 +276,7 @@ class _Filling:
         self._repeated: set[float] = set()
         if len(self._positions) < len(numbers):
             self._repeated.update(number for number, count in Counter(numbers).items() if count > 1)
-        associations = {name: place for place, name in enumerate(rules.association_names)}
+        associations = {name: position for position, name in enumerate(rules.association_names)}
         self._parsers: dict[str, Callable[[str], float | int]] = {
             "partitions": lambda text: _bits(text, rules.partition_names, "partition"),
             "features": lambda text: _bits(text, rules.feature_names, "feature"),
@@ -293,19 +295,19 @@ class _Filling:
         parsed: dict[tuple[str, str], float | int] = {}  # many jobs say the same
         for line, cells in columns.rows:
             try:
-                place = self._place(cells.get("job", ""))
+                position = self._place(cells.get("job", ""))
                 for cell in cells.items():
                     name, text = cell
                     if name in fields:
                         value = parsed.get(cell)
                         if value is None:
                             value = parsed[cell] = self._parsers[name](text)
-                        fields[name][place] = value
+                        fields[name][position] = value
                 if "dependencies" in cells:
                     found = list(self._dependencies(cells["dependencies"]))
                     if "think_s" in cells:
                         found = [_after_thinking(found, cells["think_s"])]
-                    dependencies += [(place, *one) for one in found]
+                    dependencies += [(position, *one) for one in found]
             except ValueError as error:
                 raise ReadError(columns.path, str(error), line=line) from None
         for name, reason in _LACKING.items():

@@ -530,21 +530,21 @@ class _SiteInFile(Block):
 def _read_descriptor(path: Path) -> SiteConf:
     found = checked(_SiteInFile, read_json(path), path)
     nodes = []
-    for place, one in enumerate(found.nodes):
+    for position, one in enumerate(found.nodes):
         try:
             count = len(node_names(one.names))
         except ValueError as error:
-            raise ReadError(path, f"nodes[{place}].names {error}") from None
+            raise ReadError(path, f"nodes[{position}].names {error}") from None
         if count == 0:
-            raise ReadError(path, f"nodes[{place}].names names no node")
+            raise ReadError(path, f"nodes[{position}].names names no node")
         nodes.append(Nodes(one.names, count, one.cores, one.memory_mib, one.gpus, tuple(one.features), one.weight))
     if sum(one.count for one in nodes) > MAX_NODES:
         raise ReadError(path, f"has more than {MAX_NODES:,} nodes")
     known: set[str] = set()
-    for place, kind in enumerate(nodes):
+    for position, kind in enumerate(nodes):
         again = _add_names(known, kind)
         if again is not None:
-            raise ReadError(path, f"nodes[{place}].names describes node {quoted(again)} twice")
+            raise ReadError(path, f"nodes[{position}].names describes node {quoted(again)} twice")
     _check_names(path, found)
     partitions = {name: Partition(**one.model_dump()) for name, one in found.partitions.items()}
     return SiteConf(
@@ -573,15 +573,15 @@ def _check_names(path: Path, found: _SiteInFile) -> None:
 
 
 def _downtimes(path: Path, found: _SiteInFile) -> Iterator[Downtime]:
-    for place, entry in enumerate(found.downtimes):
+    for position, entry in enumerate(found.downtimes):
         downtime = Downtime(**entry.model_dump())
         try:
             start_s, end_s = downtime.span_s
             node_names(entry.nodes)
         except ValueError as error:
-            raise ReadError(path, f"downtimes[{place}]: {error}") from None
+            raise ReadError(path, f"downtimes[{position}]: {error}") from None
         if end_s <= start_s:
-            raise ReadError(path, f"downtimes[{place}]: ends at {entry.end}, expected a date after {entry.start}")
+            raise ReadError(path, f"downtimes[{position}]: ends at {entry.end}, expected a date after {entry.start}")
         yield downtime
 
 

@@ -55,8 +55,8 @@ def _kinds(table: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int
     rows, kind = np.zeros(min(len(table), 1), dtype=np.int64), np.zeros(len(table), dtype=np.int64)
     for column in table.T:
         if not np.all(column == column[:1]):
-            values, place = np.unique(column, return_inverse=True)
-            _, rows, kind = np.unique(kind * len(values) + place, return_index=True, return_inverse=True)
+            values, position = np.unique(column, return_inverse=True)
+            _, rows, kind = np.unique(kind * len(values) + position, return_index=True, return_inverse=True)
     return rows, kind
 
 

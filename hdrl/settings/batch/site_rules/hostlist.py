@@ -74,13 +74,13 @@ class _Ranges:
 
 def _parts(text: str) -> list[str]:
     """Split at the commas that are not in brackets."""
-    parts, place = [], 0
-    while place <= len(text):
-        found = _PART.match(text, place)
-        end = place if found is None else found.end()
+    parts, position = [], 0
+    while position <= len(text):
+        found = _PART.match(text, position)
+        end = position if found is None else found.end()
         if end < len(text) and text[end] != ",":
-            raise ValueError(f"has a bracket that is not closed: {text[place : place + 40]!r}")
-        if text[place:end].strip():
-            parts.append(text[place:end].strip())
-        place = end + 1
+            raise ValueError(f"has a bracket that is not closed: {text[position : position + 40]!r}")
+        if text[position:end].strip():
+            parts.append(text[position:end].strip())
+        position = end + 1
     return parts

@@ -73,8 +73,8 @@ def length_and_size_classes(jobs: NDArray[np.void], n_cores: int, cores_per_node
     """
     length = np.searchsorted([limit for _, limit in LENGTH_CLASSES[:-1]], jobs["requested_time_s"], side="left")
     size = np.searchsorted([cores_per_node, max(n_cores / 10, cores_per_node)], jobs["cores"], side="left")
-    by_length = {name: length == place for place, (name, _) in enumerate(LENGTH_CLASSES)}
-    return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
+    by_length = {name: length == position for position, (name, _) in enumerate(LENGTH_CLASSES)}
+    return by_length | {name: size == position for position, name in enumerate(SIZE_CLASSES)}
 
 
 def _requests_of(trace: BatchTrace, name: str) -> NDArray[np.int32]:

@@ -72,7 +72,7 @@ def rules_of(conf: SiteConf) -> SiteRules:
         If a partition, a limit or a date makes no sense; the message names the place.
     """
     names = [name for one in conf.nodes for name in node_names(one.names)]
-    place = {name: number for number, name in enumerate(names)}
+    position = {name: number for number, name in enumerate(names)}
     features = _limited("features", list(dict.fromkeys(word for one in conf.nodes for word in one.features)))
     nodes = np.zeros(len(names), dtype=NODE_DTYPE)
     first = 0
@@ -86,11 +86,11 @@ def rules_of(conf: SiteConf) -> SiteRules:
         )
         part["features"] = _bits(features.index(word) for word in one.features)
         first += one.count
-    partitions, partition_nodes = _partitions(conf, place)
+    partitions, partition_nodes = _partitions(conf, position)
     reservations = [one for one in conf.downtimes if one.kind == "reservation"]
     # Repeated reservations share their lists of nodes.
     listed = {one.nodes: f"{one.kind} of {one.start}" for one in conf.downtimes[::-1]}
-    masks = {nodes: _node_mask(nodes, place, where) for nodes, where in listed.items()}
+    masks = {nodes: _node_mask(nodes, position, where) for nodes, where in listed.items()}
     outages = [
         (node, *one.span_s, one.kind == "drain")
         for one in conf.downtimes
@@ -135,27 +135,27 @@ def _limited(what: str, names: list[str]) -> list[str]:
 
 
 def _bits(positions: Any) -> int:
-    return sum(1 << place for place in set(positions))
+    return sum(1 << position for position in set(positions))
 
 
-def _node_mask(listed: str, place: Mapping[str, int], where: str) -> NDArray[np.bool_]:
+def _node_mask(listed: str, position: Mapping[str, int], where: str) -> NDArray[np.bool_]:
     """Return the mask of the nodes in a list; nodes that no NodeName describes are left out, an empty list is all."""
-    mask = np.full(len(place), not listed)
+    mask = np.full(len(position), not listed)
     named = node_names(listed)
-    known = [place[name] for name in named if name in place]
+    known = [position[name] for name in named if name in position]
     if named and not known:
-        raise PlatformError(f"{where} names no node of the machine, but {named[0]!r}; {suggest(named[0], place)}")
+        raise PlatformError(f"{where} names no node of the machine, but {named[0]!r}; {suggest(named[0], position)}")
     mask[known] = True
     return mask
 
 
-def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
+def _partitions(conf: SiteConf, position: Mapping[str, int]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     if not conf.partitions:
         whole = np.zeros(1, dtype=PARTITION_DTYPE)
         whole["tier"] = whole["job_factor"] = 1
         whole["max_time_s"] = whole["default_time_s"] = np.inf
         whole["max_nodes"] = whole["qos"] = UNLIMITED
-        return whole, np.ones((1, len(place)), dtype=np.bool_)
+        return whole, np.ones((1, len(position)), dtype=np.bool_)
     table = np.zeros(len(conf.partitions), dtype=PARTITION_DTYPE)
     qos = list(conf.qos)
     for row, (name, one) in zip(table, conf.partitions.items(), strict=True):
@@ -167,7 +167,7 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
         row["is_exclusive"], row["grace_s"] = one.is_exclusive, one.grace_s
         row["preempt_mode"] = _mode(conf, one.preempt_mode, f"partition {name}")
         row["qos"] = qos.index(one.qos) if one.qos in qos else UNLIMITED
-    masks = [_node_mask(one.nodes, place, f"partition {name}") for name, one in conf.partitions.items()]
+    masks = [_node_mask(one.nodes, position, f"partition {name}") for name, one in conf.partitions.items()]
     return table, np.array(masks, dtype=np.bool_)
 
 
@@ -343,7 +343,7 @@ def _both(row: Mapping[str, str], where: str, *keys: str) -> tuple[int, int]:
 def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
     """Return the QOS; the columns are those of ``sacctmgr show qos -P``."""
     table = np.zeros(len(names), dtype=QOS_DTYPE)
-    for place, (name, row) in enumerate(conf.qos.items()):
+    for position, (name, row) in enumerate(conf.qos.items()):
         where = f"QOS {name}"
         others = [word for word in row.get("Preempt", "").split(",") if word in names]
         mode = row.get("PreemptMode", "")
@@ -352,7 +352,7 @@ def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
             exempt_s = duration_s(row.get("PreemptExemptTime", ""))
         except ValueError as error:
             raise PlatformError(f"{where}: {error}") from None
-        table[place] = (
+        table[position] = (
             max(_count(row, where, "Priority"), 0),
             _bits(map(list(names).index, others)),
             _mode(conf, mode, where),
@@ -373,19 +373,19 @@ def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
 
 def _accounts(accounts: Mapping[str, Mapping[str, str]]) -> NDArray[np.void]:
     """Return the accounts; the columns are those of ``sacctmgr show assoc -P``."""
-    names = {name: place for place, name in enumerate(accounts)}
+    names = {name: position for position, name in enumerate(accounts)}
     table = unlimited(ACCOUNT_DTYPE, len(names))
-    for place, (name, row) in enumerate(accounts.items()):
+    for position, (name, row) in enumerate(accounts.items()):
         parent = row.get("ParentName", "")
-        table[place] = _account(row, f"account {name}", names.get(parent, -1) if parent != name else -1)
+        table[position] = _account(row, f"account {name}", names.get(parent, -1) if parent != name else -1)
     return table
 
 
 def _associations(conf: SiteConf) -> NDArray[np.void]:
     """Return the users in accounts with settings of their own, as accounts below these."""
-    places = {name: place for place, name in enumerate(conf.accounts)}
+    positions = {name: position for position, name in enumerate(conf.accounts)}
     rows = [
-        _account(row, f"user {user} of account {account}", places[account])
+        _account(row, f"user {user} of account {account}", positions[account])
         for account, users in conf.users.items()
         for user, row in users.items()
     ]

@@ -46,7 +46,7 @@ def duration_s(text: str) -> float:
     numbers = [float(one) for one in rest if one is not None]
     if days is not None:  # days-hours:minutes:seconds, from the left
         numbers += [0.0] * (3 - len(numbers))
-    return float(days or 0) * 86400 + sum(one * 60.0**place for place, one in enumerate(reversed(numbers)))
+    return float(days or 0) * 86400 + sum(one * 60.0**position for position, one in enumerate(reversed(numbers)))
 
 
 def minutes_s(text: str) -> float:

@@ -63,8 +63,8 @@ def log_number(column: FloatArray) -> NDArray[np.int32]:
     is_other = (values > MAX_INT32) | (values < UNKNOWN)
     numbers = np.where(is_other, UNKNOWN, values).astype(np.int32)
     if np.any(is_other):
-        names, place = np.unique(values[is_other], return_inverse=True)
-        numbers[is_other] = free_numbers(numbers, len(names))[place]
+        names, position = np.unique(values[is_other], return_inverse=True)
+        numbers[is_other] = free_numbers(numbers, len(names))[position]
     return numbers
 
 

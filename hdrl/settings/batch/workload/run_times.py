@@ -20,8 +20,8 @@ def run_times_at(workload: Workload, speed_flops: float) -> tuple[NDArray[np.flo
     first, n_steps = workload.first_step[:-1], len(steps)
     # A step with a return code ends its profile.
     fails = np.flatnonzero(steps["return_code"])
-    place = np.searchsorted(fails, first)
-    failed = np.append(fails, n_steps)[place]
+    position = np.searchsorted(fails, first)
+    failed = np.append(fails, n_steps)[position]
     has_failed = failed < workload.first_step[1:]
     last = np.where(has_failed, failed + 1, workload.first_step[1:])
     codes_of = np.where(has_failed, np.append(steps["return_code"], 0)[failed], 0).astype(np.int32)

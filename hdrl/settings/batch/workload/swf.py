@@ -238,10 +238,10 @@ def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:
     if not np.all(np.isfinite(table)):
         row, column = np.argwhere(~np.isfinite(table))[0]
         raise ReadError(path, f"job {row + 1}: {SWF_FIELDS[column]} is {table[row, column]}, expected a finite number")
-    numbers = [place for place, name in enumerate(SWF_FIELDS) if name not in NAME_FIELDS]
+    numbers = [position for position, name in enumerate(SWF_FIELDS) if name not in NAME_FIELDS]
     if np.any(np.abs(table[:, numbers]) > MAX_VALUE):
-        row, place = np.argwhere(np.abs(table[:, numbers]) > MAX_VALUE)[0]
-        column = numbers[place]
+        row, position = np.argwhere(np.abs(table[:, numbers]) > MAX_VALUE)[0]
+        column = numbers[position]
         found = f"{SWF_FIELDS[column]} is {table[row, column]:g}"
         raise ReadError(path, f"job {row + 1}: {found}, expected a number between {-MAX_VALUE:g} and {MAX_VALUE:g}")
     return table
@@ -257,11 +257,11 @@ def _shorten_names(path: Path, rows: NDArray[np.void]) -> None:
         texts = [
             [line.split()[SWF_FIELDS.index(name)] for name in fields] for line, _ in zip(words, rows, strict=False)
         ]
-    for place, name in enumerate(fields):
+    for position, name in enumerate(fields):
         is_long = np.flatnonzero(np.abs(rows[name]) > _LARGEST_EXACT)
         numbers: dict[str, float] = {}
         for row in is_long.tolist():
-            text = texts[row][place]
+            text = texts[row][position]
             rows[name][row] = numbers.setdefault(text, _LARGEST_EXACT - 1 - len(numbers))
 
 
@@ -315,6 +315,6 @@ def _printable(column: FloatArray) -> list[int] | list[str]:
     if np.all((np.trunc(column) == column) & (np.abs(column) < 2.0**62)):
         whole: list[int] = column.astype(np.int64).tolist()
         return whole
-    values, place = np.unique(column, return_inverse=True)
+    values, position = np.unique(column, return_inverse=True)
     texts = [str(int(value)) if value.is_integer() else repr(value) for value in values.tolist()]
-    return list(map(texts.__getitem__, place.tolist()))
+    return list(map(texts.__getitem__, position.tolist()))

@@ -228,8 +228,8 @@ def _preceding(rows: NDArray[np.void], kept: NDArray[np.int64]) -> NDArray[np.in
         numbers = rows["job_number"][kept]
         order = np.argsort(numbers, kind="stable")
         wanted = rows["preceding_job"][asking]
-        place = order[np.minimum(np.searchsorted(numbers[order], wanted), len(kept) - 1)]
-        found[asking] = np.where(numbers[place] == wanted, kept[place], asking)
+        position = order[np.minimum(np.searchsorted(numbers[order], wanted), len(kept) - 1)]
+        found[asking] = np.where(numbers[position] == wanted, kept[position], asking)
     return found
 
 

@@ -129,8 +129,8 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         seed, number = draw
         random = stream(seed, f"windows of loads, {number}")
         found = []
-        for place in range(self.n_windows):
-            chosen = place % len(self.loads)
+        for position in range(self.n_windows):
+            chosen = position % len(self.loads)
             low, high, length = self._parts[chosen]
             first = int(random.integers(low, high - length + 1))
             found += [one.window(first, length) for one in self.loads[chosen]]

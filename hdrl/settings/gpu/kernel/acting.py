@@ -253,8 +253,8 @@ def _act(w, action):
         # Marks the date, so that the job does not start again before something else happens (`_may_start`).
         w.queue.events[j].key = w.now_s[0]
     else:
-        place = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS] + action // w.agent.sizes[codes.N_PLACEMENTS]
-        j = waiting_at(w, place)
+        position = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS] + action // w.agent.sizes[codes.N_PLACEMENTS]
+        j = waiting_at(w, position)
         placement = w.agent.placements[action % w.agent.sizes[codes.N_PLACEMENTS]]
         node = find_gpus(w, j, placement) if may_fit(w, j) else NOWHERE
         if node != NOWHERE:

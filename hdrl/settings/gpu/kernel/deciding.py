@@ -91,8 +91,8 @@ def _heap_running(w, by):
             left = max(0.0, w.jobs.estimate[j] - w.jobs.done[j]) / w.jobs.rate[j]
             end_s = max(w.now_s[0], w.jobs.since_s[j] + w.jobs.overhead_s[j] + left)
             w.scratch.sort_key[j] = min(end_s, w.jobs.limit_s[j])
-    for place in range(n // 2 - 1, -1, -1):
-        heap.sink(w.scratch.ordered, place, n, _comes_before, w, by)
+    for position in range(n // 2 - 1, -1, -1):
+        heap.sink(w.scratch.ordered, position, n, _comes_before, w, by)
 
 
 # ---------------------------------------------------------------------- without preemption

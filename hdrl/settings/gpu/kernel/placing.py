@@ -229,13 +229,13 @@ def _room_for_gang(w, n, j, wanted):
 
 
 @jit
-def _next_node(w, j, t, wanted, n_nodes, place, in_order):
+def _next_node(w, j, t, wanted, n_nodes, position, in_order):
     """Return the place in the order of nodes of the next node of a gang: the first from a place on, or the roomiest.
 
     Those that are in ``gang`` have been taken. Where several have room for all, the fullest is.
     """
     best, chosen = 0, NOWHERE
-    for i in range(place, len(w.machine.node_order)):
+    for i in range(position, len(w.machine.node_order)):
         n = w.machine.node_order[i]
         if w.machine.node_type[n] != t:
             continue
@@ -260,15 +260,15 @@ def _spread_over(w, j, t, placement):
     """Write GPUs of several nodes of one type into ``picked``; return how many nodes, 0 if they are not enough."""
     if w.free.type_idle[t] < w.jobs.n_gpus[j]:
         return 0
-    wanted, n_nodes, place = w.jobs.n_gpus[j], 0, 0
+    wanted, n_nodes, position = w.jobs.n_gpus[j], 0, 0
     in_order = placement == codes.FIRST_FIT or placement == codes.RANDOM
     while wanted > 0:
-        chosen = _next_node(w, j, t, wanted, n_nodes, place, in_order)
+        chosen = _next_node(w, j, t, wanted, n_nodes, position, in_order)
         if chosen == NOWHERE:
             return 0
         n = w.machine.node_order[chosen]
         if in_order:
-            place = chosen + 1
+            position = chosen + 1
         room = _room_for_gang(w, n, j, wanted)
         _pick_idle(w, n, w.jobs.n_gpus[j] - wanted, room)
         w.scratch.gang[n_nodes] = n

@@ -121,8 +121,8 @@ def _close_stay(r, row, end_s):
     s = r.scalars[0]
     leader = r.member[row, 0]
     for m in range(_n_members(r, row)):
-        place, first = s.n_stays, s.n_units
-        stay = r.stays[place]
+        position, first = s.n_stays, s.n_units
+        stay = r.stays[position]
         stay.job, stay.first, stay.rate = r.member[row, m], first, r.rates[row, r.on_type[row], m]
         stay.start_s, stay.end_s = r.since_s[row], end_s
         for i in range(r.size[leader]):
@@ -283,8 +283,8 @@ def _choose(r):
             r.goes_to[r.member[row, m]] = -1
     # Types in a drawn order: which one chooses first matters for jobs that could run on several.
     n_waiting = s.n_holders
-    for place in range(len(r.type_gpus)):
-        t = r.order[place]
+    for position in range(len(r.type_gpus)):
+        t = r.order[position]
         free = r.type_gpus[t]
         n = _sort_for(r, t)
         for i in range(n):
@@ -408,11 +408,11 @@ def _draw_order(r):
 
 
 @jit
-def _next_without(r, place):
+def _next_without(r, position):
     """Return the place in ``sorted``, from one on, of the first job that holds no type."""
-    while place < r.scalars[0].n_active and r.held_type[r.sorted[place]] >= 0:
-        place += 1
-    return place
+    while position < r.scalars[0].n_active and r.held_type[r.sorted[position]] >= 0:
+        position += 1
+    return position
 
 
 @jit
@@ -453,7 +453,7 @@ def _give(r, job, t):
 @jit
 def _follow(r):
     """Give the places of jobs that have ended to the first that wait; return where in ``sorted`` the next one is."""
-    s, place = r.scalars[0], _next_without(r, 0)
+    s, position = r.scalars[0], _next_without(r, 0)
     for i in range(s.n_holders):
         job = r.holders[i]
         t = r.held_type[job]
@@ -461,27 +461,27 @@ def _follow(r):
             r.free[t] -= r.size[job]
             continue
         # A job that does not fit in the place of one that has ended stays the first that waits.
-        if place < s.n_active:
-            follower = r.sorted[place]
+        if position < s.n_active:
+            follower = r.sorted[position]
             if r.size[follower] <= r.free[t] and r.rates[follower, t, 0] > 0.0:
                 _give(r, follower, t)
-                place = _next_without(r, place)
-    return place
+                position = _next_without(r, position)
+    return position
 
 
 @jit
-def _fill(r, place):
+def _fill(r, position):
     """Give the types that are left to the jobs that wait, from a place in ``sorted`` on."""
     for t in range(len(r.free)):
         r.is_open[t] = r.free[t] > 0
-    while place < r.scalars[0].n_active:
-        t, full = _choose_type(r, r.sorted[place])
+    while position < r.scalars[0].n_active:
+        t, full = _choose_type(r, r.sorted[position])
         if t < 0:
             break
-        _give(r, r.sorted[place], t)
+        _give(r, r.sorted[position], t)
         if r.free[t] == 0:
             r.is_open[full] = 0
-        place = _next_without(r, place)
+        position = _next_without(r, position)
 
 
 @jit

@@ -128,12 +128,12 @@ def refresh(w):
     for i in range(first, first + n):
         j = w.queue.waiting[i]
         w.jobs.key[j] = key_of(w, j)
-        place = i
+        position = i
         # Insertion sort: keys drift slowly, so the queue is nearly sorted already.
-        while place > first and _is_behind(w, w.queue.waiting[place - 1], j):
-            w.queue.waiting[place] = w.queue.waiting[place - 1]
-            place -= 1
-        w.queue.waiting[place] = j
+        while position > first and _is_behind(w, w.queue.waiting[position - 1], j):
+            w.queue.waiting[position] = w.queue.waiting[position - 1]
+            position -= 1
+        w.queue.waiting[position] = j
 
 
 @jit
@@ -147,17 +147,17 @@ def enqueue(w, j):
     """Let a job wait; the shorter side of the queue makes room."""
     w.jobs.status[j] = codes.WAITING
     w.jobs.key[j] = key_of(w, j)
-    place, n, head = _queue_position(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
+    position, n, head = _queue_position(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
     # The queue begins anywhere in its array, so that either side can move: half the copies of a fixed beginning.
-    if head > 0 and (2 * place < n or head + n >= len(w.queue.waiting)):
+    if head > 0 and (2 * position < n or head + n >= len(w.queue.waiting)):
         head -= 1
-        for i in range(head, head + place):
+        for i in range(head, head + position):
             w.queue.waiting[i] = w.queue.waiting[i + 1]
         w.counts[state.QUEUE_HEAD] = head
     else:
-        for i in range(head + n, head + place, -1):
+        for i in range(head + n, head + position, -1):
             w.queue.waiting[i] = w.queue.waiting[i - 1]
-    w.queue.waiting[head + place] = j
+    w.queue.waiting[head + position] = j
     w.counts[state.N_WAITING] = n + 1
     w.counts[state.NEEDS_DECISION] = 1
     # Its limit holds for a waiting job, too: at its deadline a job leaves the queue unserved.
@@ -167,14 +167,14 @@ def enqueue(w, j):
 
 @jit
 def _dequeue(w, j):
-    place, n, head = _queue_position(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
+    position, n, head = _queue_position(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
     w.counts[state.N_WAITING] = n - 1
-    if 2 * place < n:
-        for i in range(head + place, head, -1):
+    if 2 * position < n:
+        for i in range(head + position, head, -1):
             w.queue.waiting[i] = w.queue.waiting[i - 1]
         w.counts[state.QUEUE_HEAD] = head + 1
     else:
-        for i in range(head + place, head + n - 1):
+        for i in range(head + position, head + n - 1):
             w.queue.waiting[i] = w.queue.waiting[i + 1]
 
 
@@ -231,11 +231,11 @@ def _log(w, j):
     """Write a stay that ends now down; one that was preempted as soon as it began is none."""
     if w.rules[codes.RECORDS] == 0 or w.now_s[0] <= w.jobs.since_s[j]:
         return
-    place, first = w.counts[state.N_STAYS], w.counts[state.N_UNITS]
-    w.log.stay_job[place], w.log.stay_first[place] = j, first
-    w.log.stay_start_s[place], w.log.stay_end_s[place] = w.jobs.since_s[j], w.now_s[0]
-    w.log.stay_rate[place] = w.jobs.rate[j]
-    w.log.stay_overhead_s[place] = w.jobs.overhead_s[j]
+    position, first = w.counts[state.N_STAYS], w.counts[state.N_UNITS]
+    w.log.stay_job[position], w.log.stay_first[position] = j, first
+    w.log.stay_start_s[position], w.log.stay_end_s[position] = w.jobs.since_s[j], w.now_s[0]
+    w.log.stay_rate[position] = w.jobs.rate[j]
+    w.log.stay_overhead_s[position] = w.jobs.overhead_s[j]
     for i in range(w.jobs.n_gpus[j]):
         w.log.stay_units[first + i] = w.jobs.units[w.jobs.first_unit[j] + i]
     w.counts[state.N_STAYS] += 1
@@ -250,11 +250,11 @@ def leave(w, j):
     w.jobs.service_s[j] += ran_s
     w.sums[state.BUSY_S] += ran_s * _width(w, j)
     _log(w, j)
-    place, last = w.queue.running_place[j], w.counts[state.N_RUNNING] - 1
+    position, last = w.queue.running_place[j], w.counts[state.N_RUNNING] - 1
     # The last one fills the gap, in O(1). Heaps compare jobs themselves, but rows of agents follow this order.
     other = w.queue.running[last]
-    w.queue.running[place] = other
-    w.queue.running_place[other] = place
+    w.queue.running[position] = other
+    w.queue.running_place[other] = position
     w.queue.running_place[j] = -1
     w.counts[state.N_RUNNING] = last
     _drop_event(w, j)

@@ -316,14 +316,14 @@ def move(w, j, sign):
         w.free.node_memory_left[node] += sign * w.jobs.memory[j]
         w.free.node_version[node] += 1
         return
-    place = first
-    while place < first + n:
-        node = w.machine.gpu_node[w.jobs.units[place]]
+    position = first
+    while position < first + n:
+        node = w.machine.gpu_node[w.jobs.units[position]]
         taken = 0
-        while place < first + n and w.machine.gpu_node[w.jobs.units[place]] == node:
-            w.free.gpu_free[w.jobs.units[place]] += sign * milli
+        while position < first + n and w.machine.gpu_node[w.jobs.units[position]] == node:
+            w.free.gpu_free[w.jobs.units[position]] += sign * milli
             taken += 1
-            place += 1
+            position += 1
         w.free.node_cpu_left[node] += sign * part_of(w.jobs.cpu[j], taken, n)
         w.free.node_memory_left[node] += sign * part_of(w.jobs.memory[j], taken, n)
         w.free.node_kinds[node, kind] -= sign

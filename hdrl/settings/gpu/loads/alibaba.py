@@ -80,8 +80,8 @@ def read_pods(path: Path) -> GpuLoad:
 def _undated(source: Source) -> Iterator[Row]:
     """Give the pods in the order of their list: one arrives each second, and all take as long as their arrivals."""
     rows = list(kept(source, source.table(_OPENB_REQUEST), _openb_request))
-    for place, row in enumerate(rows):
-        yield {**row, "arrival_s": float(place), "duration_s": float(len(rows))}
+    for position, row in enumerate(rows):
+        yield {**row, "arrival_s": float(position), "duration_s": float(len(rows))}
 
 
 def _openb(source: Source) -> Iterator[Row]:

@@ -109,8 +109,8 @@ class GpuLoad:
         is_wrong |= (jobs["gpu_milli"] < WHOLE_GPU) & (jobs["n_gpus"] > 1)
         is_wrong |= (jobs["cpu_milli"] < 0) | (jobs["memory_mib"] < 0) | ~np.isfinite(jobs["priority"])
         if np.any(is_wrong):
-            place = int(np.argmax(is_wrong))
-            raise WorkloadError(f"{self.name}: job {place} has impossible values: {_shown(jobs[place])}")
+            position = int(np.argmax(is_wrong))
+            raise WorkloadError(f"{self.name}: job {position} has impossible values: {_shown(jobs[position])}")
 
     @property
     def n_items(self) -> int:
@@ -168,9 +168,9 @@ class GpuLoad:
         pairs = np.stack([self.jobs["kind"], self.jobs["n_gpus"]], axis=1)
         found, numbers = np.unique(pairs, axis=0, return_inverse=True)
         if found[0, 0] < 0:
-            place, table = int(np.argmax(self.jobs["kind"] < 0)), self.throughputs
+            position, table = int(np.argmax(self.jobs["kind"] < 0)), self.throughputs
             name = "a table of throughputs" if table is None else table.name
-            raise WorkloadError(f"{self.name}: job {place} has no kind, so that {name} is of no use")
+            raise WorkloadError(f"{self.name}: job {position} has no kind, so that {name} is of no use")
         return numbers.reshape(-1).astype(np.int64), [(self.kinds[kind], int(size)) for kind, size in found.tolist()]
 
     @cached_property
@@ -276,19 +276,19 @@ def check_runs_on(load: GpuLoad, cluster: GpuCluster) -> None:
     Raise WorkloadError if there is such a job: which one, its request, and the largest node.
     """
     jobs, allowed = load.jobs, load.allowed(cluster)
-    for place in np.flatnonzero(allowed == 0)[:1].tolist():
-        types = load.constraints[jobs["constraint"][place]] if jobs["constraint"][place] >= 0 else ()
+    for position in np.flatnonzero(allowed == 0)[:1].tolist():
+        types = load.constraints[jobs["constraint"][position]] if jobs["constraint"][position] >= 0 else ()
         raise WorkloadError(
-            f"{load.name}: job {place} may run on {' or '.join(types) or 'no type'} alone,"
+            f"{load.name}: job {position} may run on {' or '.join(types) or 'no type'} alone,"
             f" {cluster.name} has {', '.join(cluster.unit_kinds)}"
         )
     wanted = np.stack([allowed, jobs["n_gpus"], jobs["cpu_milli"], jobs["memory_mib"]], axis=1)
     kinds, firsts = np.unique(wanted, axis=0, return_index=True)
-    for kind, place in zip(kinds.tolist(), firsts.tolist(), strict=True):
+    for kind, position in zip(kinds.tolist(), firsts.tolist(), strict=True):
         if not _fits_empty(cluster, *kind):
             has = ", ".join(f"{count} {name}" for name, count in cluster.unit_kinds.items())
             raise WorkloadError(
-                f"{load.name}: job {place} asks for {kind[1]} GPUs, {kind[2] / 1000:g} cores and {kind[3]} MiB,"
+                f"{load.name}: job {position} asks for {kind[1]} GPUs, {kind[2] / 1000:g} cores and {kind[3]} MiB,"
                 f" which {cluster.name} cannot give it even when it is empty: it has {has}, and a job's GPUs are of one"
                 " type; load.unrunnable 'leave out' goes on without such jobs"
             )

@@ -118,8 +118,8 @@ def renamed(text: str, columns: Mapping[str, str], where: str) -> str:
     OptionsError if one column has two names.
     """
     lines = text.splitlines(keepends=True)
-    place = next((i for i, line in enumerate(lines) if line.strip()), None)
-    names = [] if place is None else cells_of(lines[place].rstrip("\r\n"))
+    position = next((i for i, line in enumerate(lines) if line.strip()), None)
+    names = [] if position is None else cells_of(lines[position].rstrip("\r\n"))
     for theirs in columns.values():
         if theirs not in names:
             raise ReadError(where, f"has no column {theirs!r} of load.columns; {suggest(theirs, names)}", line=1)
@@ -129,6 +129,6 @@ def renamed(text: str, columns: Mapping[str, str], where: str) -> str:
     # What has one of these names already, and is not meant, steps aside.
     found = [ours.get(name, f"{name} (unmapped)" if name in columns else name) for name in names]
     first = io.StringIO()
-    csv.writer(first, delimiter=delimiter_of(lines[place or 0]), lineterminator="\n").writerow(found)
-    lines[place or 0] = first.getvalue()
+    csv.writer(first, delimiter=delimiter_of(lines[position or 0]), lineterminator="\n").writerow(found)
+    lines[position or 0] = first.getvalue()
     return "".join(lines)

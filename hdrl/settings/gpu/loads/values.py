@@ -89,10 +89,10 @@ class ValueTable:
     def _between(self, curves: Floats, share: float, sequences: slice) -> Floats:
         shares, curves = self.shares[sequences], curves[sequences]
         rows = np.arange(len(shares))
-        place = np.clip((shares <= share).sum(axis=1) - 1, 0, shares.shape[1] - 2)
-        low, high = shares[rows, place], shares[rows, place + 1]
+        position = np.clip((shares <= share).sum(axis=1) - 1, 0, shares.shape[1] - 2)
+        low, high = shares[rows, position], shares[rows, position + 1]
         weight = (share - low) / (high - low)
-        return np.asarray(curves[rows, place] * (1.0 - weight) + curves[rows, place + 1] * weight)
+        return np.asarray(curves[rows, position] * (1.0 - weight) + curves[rows, position + 1] * weight)
 
 
 @dataclass(frozen=True)

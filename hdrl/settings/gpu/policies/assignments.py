@@ -11,11 +11,11 @@ from hdrl.base.errors import SimulationError
 from hdrl.settings.gpu.policies.situation import Floats, ShareSituation
 
 
-def _whole_shares(situation: ShareSituation, place: Mapping[int, int], types: Mapping[int, int]) -> Floats:
+def _whole_shares(situation: ShareSituation, position: Mapping[int, int], types: Mapping[int, int]) -> Floats:
     """Return shares that give each job of ``types`` all the time on its type; ``place`` is its row."""
     shares = np.zeros(situation.rates.shape)
     for job, kind in types.items():
-        shares[place[job], kind] = 1.0
+        shares[position[job], kind] = 1.0
     return shares
 
 
@@ -37,14 +37,14 @@ class AlloX:
 
         if np.any(situation.sizes != 1):
             raise SimulationError("AlloX assigns jobs of one GPU each; this load has wider ones")
-        place = {job: i for i, job in enumerate(situation.jobs.tolist())}
-        self._types = {job: kind for job, kind in self._types.items() if job in place}
+        position = {job: i for i, job in enumerate(situation.jobs.tolist())}
+        self._types = {job: kind for job, kind in self._types.items() if job in position}
         free = situation.gpus - np.bincount(list(self._types.values()), minlength=len(situation.gpus))
         gpus = np.repeat(np.arange(len(free)), free)
         waiting = [job for job in situation.jobs.tolist() if job not in self._types]
         waiting = waiting[: max(len(gpus), int(self.oldest * len(waiting)))]
         if waiting and len(gpus):
-            rows = [place[job] for job in waiting]
+            rows = [position[job] for job in waiting]
             took_s = situation.steps_left[rows, None] / np.maximum(situation.rates[rows][:, gpus], LEAST_RATE)
             n_positions = -(-len(waiting) // len(gpus)) if len(waiting) > len(gpus) else 1
             depth = min(len(waiting), n_positions + 2)
@@ -56,6 +56,6 @@ class AlloX:
                 if gpu not in queues or from_end > queues[gpu][0]:
                     queues[gpu] = (from_end, waiting[row])
             for gpu, (_, job) in queues.items():
-                if situation.rates[place[job], gpus[gpu]] > 0.0:
+                if situation.rates[position[job], gpus[gpu]] > 0.0:
                     self._types[job] = int(gpus[gpu])
-        return _whole_shares(situation, place, self._types)
+        return _whole_shares(situation, position, self._types)

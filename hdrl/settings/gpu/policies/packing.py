@@ -45,15 +45,15 @@ class Gandiva:
 
     def __call__(self, situation: ShareSituation) -> PackedShares:
         """Return the shares."""
-        place = {job: i for i, job in enumerate(situation.jobs.tolist())}
-        self._give_up(situation, place)
+        position = {job: i for i, job in enumerate(situation.jobs.tolist())}
+        self._give_up(situation, position)
         if situation.sizes.sum() > situation.gpus.sum():
-            self._draw(situation, place)
-            pairs = [(place[one], place[other]) for one, other in sorted(self._partner.items()) if one < other]
+            self._draw(situation, position)
+            pairs = [(position[one], position[other]) for one, other in sorted(self._partner.items()) if one < other]
         else:
             pairs = []
         found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        is_alone = np.ones(len(place), dtype=bool)
+        is_alone = np.ones(len(position), dtype=bool)
         is_alone[found] = False
         part = situation.gpus / (is_alone.sum() + len(found))
         alone = np.where(is_alone[:, None], self._shares(part, situation.sizes), 0.0)
@@ -64,21 +64,25 @@ class Gandiva:
         shares = part / sizes[:, None]
         return np.asarray(shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True)))
 
-    def _give_up(self, situation: ShareSituation, place: dict[int, int]) -> None:
+    def _give_up(self, situation: ShareSituation, position: dict[int, int]) -> None:
         """Forget pairs of which a job has ended, and those that are too slow."""
         for job, other in list(self._partner.items()):
-            if job not in place or other not in place or _speed(situation, place[job], place[other]) < LEAST_SPEED:
+            if (
+                job not in position
+                or other not in position
+                or _speed(situation, position[job], position[other]) < LEAST_SPEED
+            ):
                 self._partner.pop(job, None)
                 self._partner.pop(other, None)
 
-    def _draw(self, situation: ShareSituation, place: dict[int, int]) -> None:
+    def _draw(self, situation: ShareSituation, position: dict[int, int]) -> None:
         """Draw pairs among the jobs that are in none; two that differ in size are an attempt that failed."""
-        left = [job for job in place if job not in self._partner]
+        left = [job for job in position if job not in self._partner]
         for _ in range(len(left)):
             if len(left) < 2:
                 return
             one, other = self._draws.sample(left, 2)
-            if situation.sizes[place[one]] == situation.sizes[place[other]]:
+            if situation.sizes[position[one]] == situation.sizes[position[other]]:
                 left.remove(one)
                 left.remove(other)
                 self._partner[one], self._partner[other] = other, one

@@ -127,7 +127,8 @@ def classes_of(cluster: GpuCluster, load: GpuLoad) -> tuple[NDArray[np.int64], d
     columns = [jobs["cpu_milli"], jobs["n_gpus"], jobs["gpu_milli"], load.allowed(cluster)]
     kinds, numbers, counts = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True, return_counts=True)
     arrays: dict[str, Any] = {
-        f"class_{name}": np.ascontiguousarray(kinds[:, place]) for place, name in enumerate(("cpu", "gpus", "milli"))
+        f"class_{name}": np.ascontiguousarray(kinds[:, position])
+        for position, name in enumerate(("cpu", "gpus", "milli"))
     }
     return numbers.reshape(-1).astype(np.int64), arrays | _typical_jobs(kinds, counts)
 
@@ -138,8 +139,8 @@ def _typical_jobs(kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[s
     n = int(np.searchsorted(np.cumsum(counts[by_count]), TYPICAL_SHARE * counts.sum() - 1e-9)) + 1
     chosen = by_count[:n]
     arrays: dict[str, Any] = {
-        f"typical_{name}": np.ascontiguousarray(kinds[chosen, place])
-        for place, name in enumerate(("cpu", "gpus", "milli", "types"))
+        f"typical_{name}": np.ascontiguousarray(kinds[chosen, position])
+        for position, name in enumerate(("cpu", "gpus", "milli", "types"))
     }
     return arrays | {"typical_share": counts[chosen] / counts[chosen].sum()}
 

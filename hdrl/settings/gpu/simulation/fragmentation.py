@@ -45,8 +45,8 @@ class Filled:
     @property
     def fragmentation(self) -> float:
         """The fragmentation ratio when pods that request `MEASURED_AT` of all GPUs have arrived."""
-        place = int(np.searchsorted(self.requested, MEASURED_AT))
-        return float(self.fragmented[min(place, len(self.fragmented) - 1)])
+        position = int(np.searchsorted(self.requested, MEASURED_AT))
+        return float(self.fragmented[min(position, len(self.fragmented) - 1)])
 
 
 def arrivals(pods: GpuLoad, cluster: GpuCluster, seed: int, requests: float = REQUESTS) -> GpuLoad:

@@ -109,11 +109,11 @@ def play(
     columns["restart_s"] = np.concatenate([draw_restarts(rules, one.n_items, seed) for one in windows])
     firsts = np.cumsum([0, *(one.n_items for one in windows)])
     for row in range(n_rows):
-        place = row % n_windows
-        put_jobs(world, row, columns, int(firsts[place]), windows[place].n_items)
+        position = row % n_windows
+        put_jobs(world, row, columns, int(firsts[position]), windows[position].n_items)
         world.random[row] = first_random(seed)
         if histories:
-            one = histories[place]
+            one = histories[position]
             world.past.groups[row, : len(one.groups)] = one.groups
             world.past.history_before[row, : len(one.before)] = one.before
     world.past.weights[:] = np.repeat(weights, n_windows, axis=0)

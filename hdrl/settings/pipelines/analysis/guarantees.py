@@ -148,8 +148,8 @@ def _overload(releases: list[int], dues: list[int], times: list[int], n_units: i
                 n_dropped += 1
                 spans.append((dues[i], begin, n_dropped))
     for end, begin, n_dropped in sorted(spans):
-        place = int(np.searchsorted(dates, begin, side="right")) - 1
-        value = best[place] + n_dropped
+        position = int(np.searchsorted(dates, begin, side="right")) - 1
+        value = best[position] + n_dropped
         if value <= best[-1]:
             continue
         if dates[-1] == end:

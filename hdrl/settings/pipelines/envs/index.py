@@ -123,7 +123,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         )[: self.n_windows]
         return [
             Window(load, int(random.integers(first, end - length + 1)), length)
-            for load, first, end, length in (self._sets[place] for place in order.tolist())
+            for load, first, end, length in (self._sets[position] for position in order.tolist())
         ]
 
     def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:

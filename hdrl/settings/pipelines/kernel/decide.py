@@ -56,9 +56,9 @@ def draw(state, n):
 
 
 @jit
-def _key_us(state, place, order):
+def _key_us(state, position, order):
     """Return the key of a ready kernel; the smallest is next."""
-    ready = state.ready[place]
+    ready = state.ready[position]
     if order == BY_LOCAL_DEADLINE:
         return ready.local_deadline_us
     row = state.instances[state.scalars[0].first_instance + ready.instance]
@@ -68,7 +68,7 @@ def _key_us(state, place, order):
         return row.period_us
     if order == BY_RELATIVE_DEADLINE:
         return row.deadline_us - row.release_us
-    kernel = kernel_row(state, place)
+    kernel = kernel_row(state, position)
     if order == BY_LAXITY:
         # Laxity less the present date, which is the same for all and changes no order; the tail is that on best units.
         return row.deadline_us - kernel.best_tail_us
@@ -76,9 +76,9 @@ def _key_us(state, place, order):
 
 
 @jit
-def _is_before(state, place, other):
+def _is_before(state, position, other):
     """Return whether a ready kernel goes before another one of equal rank: earlier deadline, instance, number."""
-    one, two = state.ready[place], state.ready[other]
+    one, two = state.ready[position], state.ready[other]
     first = state.scalars[0].first_instance
     deadline_us = state.instances[first + one.instance].deadline_us
     other_us = state.instances[first + two.instance].deadline_us
@@ -90,20 +90,20 @@ def _is_before(state, place, other):
 
 
 @jit
-def _threshold_us(state, place):
+def _threshold_us(state, position):
     """Return the earliest local deadline of another ready kernel."""
     s = state.scalars[0]
     if s.n_ready == 1:
         return FAR_US
     # Ready kernels are sorted by local deadline, so the first other one has the earliest.
-    return state.ready[1 if place == 0 else 0].local_deadline_us
+    return state.ready[1 if position == 0 else 0].local_deadline_us
 
 
 @jit
-def choice_on(state, place, unit, fusion):
+def choice_on(state, position, unit, fusion):
     """Return the choice of a ready kernel that a rule of fusion makes on a unit, `NONE` if there is none."""
-    ready = state.ready[place]
-    kernel = kernel_row(state, place)
+    ready = state.ready[position]
+    kernel = kernel_row(state, position)
     if fusion == SINGLE:
         alone = kernel.first_choice
         return alone if runs_on(state, ready.instance, state.choices[alone], unit) != NONE else NONE
@@ -111,7 +111,7 @@ def choice_on(state, place, unit, fusion):
     # By threshold, a group is worth its delay only while its own local deadline is earlier than that of
     # any other ready kernel: the largest such group is taken.
     deadline_us = state.instances[state.scalars[0].first_instance + ready.instance].deadline_us
-    threshold_us = _threshold_us(state, place)
+    threshold_us = _threshold_us(state, position)
     found, best = NONE, 0.0
     for number in range(kernel.first_choice, kernel.first_choice + kernel.n_choices):
         choice = state.choices[number]
@@ -132,7 +132,7 @@ def choice_on(state, place, unit, fusion):
 
 
 @jit
-def _best_unit(state, place, where, fusion):
+def _best_unit(state, position, where, fusion):
     """Return the unit and the choice with which a ready kernel ends first under a rule; `NONE` if it has to wait."""
     found, chosen, best = NONE, NONE, FAR_US
     for unit in range(len(state.unit)):
@@ -141,7 +141,7 @@ def _best_unit(state, place, where, fusion):
             continue
         if where == ON_GPU and kind == 0:
             continue
-        choice = choice_on(state, place, unit, fusion)
+        choice = choice_on(state, position, unit, fusion)
         if choice == NONE:
             continue
         row = state.choices[choice]
@@ -155,14 +155,14 @@ def _best_unit(state, place, where, fusion):
 
 
 @jit
-def _planned(state, place):
+def _planned(state, position):
     """Return the unit and the choice that the plan has for a ready kernel, `NONE` while the unit is busy."""
-    row = kernel_row(state, place)
+    row = kernel_row(state, position)
     # The plan is a mapping, not a schedule: each unit serves its pipelines by earliest deadline, so nothing is queued.
     if row.planned_unit == NONE or state.unit[row.planned_unit].stay != NONE:
         return NONE, NONE
     number = row.first_choice + row.planned_choice
-    if not is_startable(state, state.ready[place].instance, state.choices[number]):
+    if not is_startable(state, state.ready[position].instance, state.choices[number]):
         return NONE, NONE
     return row.planned_unit, number
 
@@ -171,8 +171,8 @@ def _planned(state, place):
 def _random(state):
     """Return a ready kernel, a unit and a choice that goes there, drawn evenly among those of the kernel."""
     s = state.scalars[0]
-    place = draw(state, s.n_ready)
-    kernel, instance = kernel_row(state, place), state.ready[place].instance
+    position = draw(state, s.n_ready)
+    kernel, instance = kernel_row(state, position), state.ready[position].instance
     n = 0
     unit, choice = NONE, NONE
     for number in range(kernel.first_choice, kernel.first_choice + kernel.n_choices):
@@ -184,7 +184,7 @@ def _random(state):
                 # The n-th candidate replaces the choice with probability 1/n: an even draw in one pass, without a list.
                 if draw(state, n) == 0:
                     unit, choice = one, number
-    return place, unit, choice
+    return position, unit, choice
 
 
 @jit
@@ -207,23 +207,23 @@ def decide(state, order, where, fusion):
         return decide_by_index(state)
     found, unit, choice = NONE, NONE, NONE
     best = FAR_US
-    for place in range(state.scalars[0].n_ready):
+    for position in range(state.scalars[0].n_ready):
         key = FAR_US
         if order != BY_FINISH:
-            key = _key_us(state, place, order)
+            key = _key_us(state, position, order)
             # Before the search for a unit, which costs far more than this comparison.
-            if found != NONE and (key > best or (key == best and not _is_before(state, place, found))):
+            if found != NONE and (key > best or (key == best and not _is_before(state, position, found))):
                 continue
         if where == ON_PLANNED:
-            its_unit, its_choice = _planned(state, place)
+            its_unit, its_choice = _planned(state, position)
         else:
-            its_unit, its_choice, end_us = _best_unit(state, place, where, fusion)
+            its_unit, its_choice, end_us = _best_unit(state, position, where, fusion)
             if order == BY_FINISH:
                 key = end_us
-                if found != NONE and (key > best or (key == best and not _is_before(state, place, found))):
+                if found != NONE and (key > best or (key == best and not _is_before(state, position, found))):
                     continue
         if its_unit != NONE:
-            found, unit, choice, best = place, its_unit, its_choice, key
+            found, unit, choice, best = position, its_unit, its_choice, key
     return found, unit, choice
 
 
@@ -235,8 +235,8 @@ def run(state, order, where, fusion):
         stage = advance(state)
         if stage in (OVER, STUCK):
             return stage
-        place, unit, choice = decide(state, order, where, fusion)
+        position, unit, choice = decide(state, order, where, fusion)
         if unit == NONE:
             wait(state)
         else:
-            dispatch(state, place, choice, unit)
+            dispatch(state, position, choice, unit)

@@ -84,19 +84,19 @@ def _add_ready(state, instance, kernel):
     row = state.kernels[state.pipelines[one.pipeline].first_kernel + kernel]
     # tail_us holds the kernel's own worst time, too: the local deadline is when the kernel itself must have ended.
     local_deadline_us = one.deadline_us - row.tail_us + row.worst_us
-    place = s.n_ready
+    position = s.n_ready
     # Insertion from the end: few kernels are ready at once, and new ones mostly have late deadlines.
     # The full order (deadline, instance, kernel) makes the list independent of the order in which kernels become ready.
-    while place > 0:
-        before = state.ready[place - 1]
+    while position > 0:
+        before = state.ready[position - 1]
         if before.local_deadline_us < local_deadline_us:
             break
         is_before = before.instance < instance or (before.instance == instance and before.kernel < kernel)
         if before.local_deadline_us == local_deadline_us and is_before:
             break
-        state.ready[place] = before
-        place -= 1
-    entry = state.ready[place]
+        state.ready[position] = before
+        position -= 1
+    entry = state.ready[position]
     entry.instance = instance
     entry.kernel = kernel
     entry.local_deadline_us = local_deadline_us
@@ -108,11 +108,11 @@ def _add_ready(state, instance, kernel):
 @jit
 def _remove_ready(state, instance, kernel):
     s = state.scalars[0]
-    place = 0
+    position = 0
     # Linear, since places move with every insertion, and the list is short.
-    while state.ready[place].instance != instance or state.ready[place].kernel != kernel:
-        place += 1
-    for i in range(place, s.n_ready - 1):
+    while state.ready[position].instance != instance or state.ready[position].kernel != kernel:
+        position += 1
+    for i in range(position, s.n_ready - 1):
         state.ready[i] = state.ready[i + 1]
     s.n_ready -= 1
 
@@ -176,9 +176,9 @@ def backlog_us(state, number):
 
 
 @jit
-def kernel_row(state, place):
+def kernel_row(state, position):
     """Return the row of a ready kernel in the table."""
-    ready = state.ready[place]
+    ready = state.ready[position]
     pipeline = state.instances[state.scalars[0].first_instance + ready.instance].pipeline
     return state.kernels[state.pipelines[pipeline].first_kernel + ready.kernel]
 
@@ -214,10 +214,10 @@ def _start(state, number, unit_number):
 
 
 @jit
-def dispatch(state, place, choice_number, unit_number):
+def dispatch(state, position, choice_number, unit_number):
     """Give a ready kernel, with what is fused with it, to a unit: it starts if the unit is idle, else it queues."""
     s = state.scalars[0]
-    instance = state.ready[place].instance
+    instance = state.ready[position].instance
     choice = state.choices[choice_number]
     number = s.n_stays
     s.n_stays += 1
@@ -263,12 +263,12 @@ def wait(state):
 
 
 @jit
-def hold(state, place):
+def hold(state, position):
     """Let a ready kernel wait for the next event, and decide about others."""
     s = state.scalars[0]
-    state.ready[place].is_held = 1
+    state.ready[position].is_held = 1
     s.n_decisions += 1
-    s.decided = state.ready[place].instance
+    s.decided = state.ready[position].instance
 
 
 @jit
@@ -407,8 +407,8 @@ def advance(state):
             break
         s.is_waiting = 0
         # A hold lasts until the next event only; whatever happened then may have changed the best row.
-        for place in range(s.n_ready):
-            state.ready[place].is_held = 0
+        for position in range(s.n_ready):
+            state.ready[position].is_held = 0
         if is_plain:
             _next_event_plain(state)
         else:

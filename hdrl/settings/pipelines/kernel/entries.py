@@ -144,10 +144,10 @@ def begin_one(batch: Borrowed[PipelinesState]) -> None:
     SERVED.call(batch, _BEGIN, _ONE)
 
 
-def dispatch_one(batch: Borrowed[PipelinesState], place: int, choice: int, unit: int) -> None:
+def dispatch_one(batch: Borrowed[PipelinesState], position: int, choice: int, unit: int) -> None:
     """Start or queue a kernel in the only environment of a batch, and go on to its next decision.
 
     ``place`` is the number of the ready kernel, -1 to wait for the next event; ``choice`` and ``unit``, numbers in
     their tables, must be possible.
     """
-    SERVED.call(batch, _DISPATCH, _ONE, np.array([place, choice, unit], dtype=np.int64))
+    SERVED.call(batch, _DISPATCH, _ONE, np.array([position, choice, unit], dtype=np.int64))

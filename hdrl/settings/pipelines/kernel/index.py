@@ -52,8 +52,8 @@ NO_SLACK_US = -(1 << 61)
 def look_ahead(state):
     """Write the largest slack of each ready kernel on each unit, `NO_SLACK_US` where it cannot run."""
     s, n_units = state.scalars[0], len(state.unit)
-    for place in range(s.n_ready):
-        ready, kernel = state.ready[place], kernel_row(state, place)
+    for position in range(s.n_ready):
+        ready, kernel = state.ready[position], kernel_row(state, position)
         left_us = _due_us(state, ready.instance)
         for unit in range(n_units):
             best_us = NO_SLACK_US
@@ -64,7 +64,7 @@ def look_ahead(state):
                 if time_us != NONE and is_startable(state, ready.instance, choice):
                     # after_us is the longest path that follows, on best units: no schedule needs less.
                     best_us = max(best_us, free_us - time_us - choice.after_us)
-            state.slack_us[place * n_units + unit] = best_us
+            state.slack_us[position * n_units + unit] = best_us
 
 
 @jit
@@ -76,20 +76,20 @@ def _due_us(state, instance):
 
 
 @jit
-def best_slack_us(state, place):
+def best_slack_us(state, position):
     """Return the largest slack that a ready kernel has on any unit."""
     n_units = len(state.unit)
-    best_us = state.slack_us[place * n_units]
+    best_us = state.slack_us[position * n_units]
     for unit in range(1, n_units):
-        best_us = max(best_us, state.slack_us[place * n_units + unit])
+        best_us = max(best_us, state.slack_us[position * n_units + unit])
     return best_us
 
 
 @jit
-def n_killed(state, place, unit, time_us):
+def n_killed(state, position, unit, time_us):
     """Return the number of other instances' kernels that would newly be doomed if a ready kernel took a unit now."""
     n_units = len(state.unit)
-    instance, n = state.ready[place].instance, 0
+    instance, n = state.ready[position].instance, 0
     for other in range(state.scalars[0].n_ready):
         if state.ready[other].instance == instance or best_slack_us(state, other) < 0:
             continue
@@ -109,8 +109,8 @@ def _n_future(state, time_us):
     s = state.scalars[0]
     end_us = s.now_us + time_us
     n = 0
-    for place in range(s.next_instance, min(s.next_instance + MOST_RELEASES, s.end_instance)):
-        row = state.instances[place]
+    for position in range(s.next_instance, min(s.next_instance + MOST_RELEASES, s.end_instance)):
+        row = state.instances[position]
         # Instances are sorted by release: all later ones find the unit free again.
         if row.release_us >= end_us:
             break
@@ -122,15 +122,15 @@ def _n_future(state, time_us):
 
 
 @jit
-def index_features(state, place, number, unit, time_us):
+def index_features(state, position, number, unit, time_us):
     """Write the features of a row (ready kernel, choice and unit), after `look_ahead`."""
     x = state.features
-    s, ready, choice = state.scalars[0], state.ready[place], state.choices[number]
+    s, ready, choice = state.scalars[0], state.ready[position], state.choices[number]
     row = state.instances[s.first_instance + ready.instance]
     pipeline = state.pipelines[row.pipeline]
     due_us, wait_us = _due_us(state, ready.instance), backlog_us(state, unit)
     slack_us = due_us - wait_us - time_us - choice.after_us
-    best_us = best_slack_us(state, place)
+    best_us = best_slack_us(state, position)
     is_cpu = state.units[unit].kind == 0
     alone_us = choice.sum_cpu_us if is_cpu else choice.sum_gpu_us
     other_us = choice.gpu_us if is_cpu else choice.cpu_us
@@ -152,7 +152,7 @@ def index_features(state, place, number, unit, time_us):
     x[LOG_TIME] = np.float64(log(np.float32(time_us + 1000))) - 10.0
     x[LOG_DUE] = np.float64(log(np.float32(max(due_us, 0) + 1000))) - 12.0
     x[SHARE_LEFT] = n_left / pipeline.n_kernels
-    x[KILLS] = float(min(MOST_KILLED, n_killed(state, place, unit, time_us))) if is_idle else 0.0
+    x[KILLS] = float(min(MOST_KILLED, n_killed(state, position, unit, time_us))) if is_idle else 0.0
     x[HOPELESS] = min(3.0, -best_us / row.period_us) if is_doomed else 0.0
     x[FUTURE] = float(_n_future(state, time_us)) if is_idle else 0.0
 
@@ -174,8 +174,8 @@ def decide_by_index(state):
     """
     look_ahead(state)
     found, unit, choice, lowest = NONE, NONE, NONE, 0.0
-    for place in range(state.scalars[0].n_ready):
-        ready, kernel = state.ready[place], kernel_row(state, place)
+    for position in range(state.scalars[0].n_ready):
+        ready, kernel = state.ready[position], kernel_row(state, position)
         its_unit, its_choice, its_lowest = NONE, NONE, 0.0
         for number in range(kernel.first_choice, kernel.first_choice + kernel.n_choices):
             if not is_startable(state, ready.instance, state.choices[number]):
@@ -184,12 +184,12 @@ def decide_by_index(state):
                 time_us = runs_on(state, ready.instance, state.choices[number], one)
                 if time_us == NONE:
                     continue
-                index_features(state, place, number, one, time_us)
+                index_features(state, position, number, one, time_us)
                 value = _index(state)
                 # Strictly less: ties must not depend on anything but the order of choices and units.
                 if its_unit == NONE or value < its_lowest:
                     its_unit, its_choice, its_lowest = one, number, value
         is_held = its_unit == NONE or state.unit[its_unit].stay != NONE
         if not is_held and (unit == NONE or its_lowest < lowest):
-            found, unit, choice, lowest = place, its_unit, its_choice, its_lowest
+            found, unit, choice, lowest = position, its_unit, its_choice, its_lowest
     return found, unit, choice

@@ -123,12 +123,12 @@ class PipelineLoad:
         if n_items == self.n_items:
             return self
         origin = {**self.origin, "first_item": self.origin.get("first_item", 0) + start}
-        place = self.origin.get("first_kernel", 0) + int(self.first_kernels[start])
+        position = self.origin.get("first_kernel", 0) + int(self.first_kernels[start])
         inside = {0, *(first - start for first in self.first_items if start < first < start + n_items)}
         return replace(
             self,
             instances=self.instances[start : start + n_items],
-            origin={**origin, "first_kernel": place},
+            origin={**origin, "first_kernel": position},
             first_items=tuple(sorted(inside)),
         )
 

@@ -52,8 +52,8 @@ class PipelineSet:
         """Return combination ``number`` of the periods; the last pipeline's changes fastest, as in rlschedsim."""
         found = []
         for choices in reversed(self.periods_us):
-            number, place = divmod(number, len(choices))
-            found.append(choices[place])
+            number, position = divmod(number, len(choices))
+            found.append(choices[position])
         return tuple(reversed(found))
 
     def configurations(self) -> Iterator[tuple[int, ...]]:

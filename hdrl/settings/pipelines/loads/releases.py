@@ -135,14 +135,14 @@ def _stretches(
 ) -> NDArray[np.int64]:
     """Return stretches of instances a period apart: pipeline, date, deadline, tolerance, period, and how many."""
     rows: list[tuple[int, ...]] = []
-    date, place = pipeline.phase_us, 0
+    date, position = pipeline.phase_us, 0
     last = ends[-1] + pipeline.phase_us  # a later phase loses no instance: the last context lasts as much longer
     drawn_by = random if spread > 0.0 else None
     while date < last:
-        while place + 1 < len(ends) and date >= ends[place]:
-            place += 1
-        period = contexts[place].periods_us[number]
-        end = last if place + 1 == len(ends) else ends[place]
+        while position + 1 < len(ends) and date >= ends[position]:
+            position += 1
+        period = contexts[position].periods_us[number]
+        end = last if position + 1 == len(ends) else ends[position]
         n = 1 if drawn_by is not None else -(-(end - date) // period)
         rows.append((number, date, pipeline.deadline_us or period, pipeline.tolerance_us, period, n))
         date += n * period

@@ -111,7 +111,7 @@ class DispatchView:
     @property
     def ready(self) -> list[ReadyView]:
         """The ready kernels, by local deadline."""
-        return [self._ready(place) for place in range(int(self._state.scalars[0, 0]["n_ready"]))]
+        return [self._ready(position) for position in range(int(self._state.scalars[0, 0]["n_ready"]))]
 
     def time_us(self, ready: ReadyView, choice: Group, unit: int) -> int | None:
         """Return the worst-case time of a choice on a unit, ``None`` if it cannot run there."""
@@ -120,14 +120,14 @@ class DispatchView:
         time_us = choice.times_us[self._machine.kinds[unit]]
         return None if time_us == NEVER else time_us
 
-    def _ready(self, place: int) -> ReadyView:
-        entry = self._state.ready[0, place]
+    def _ready(self, position: int) -> ReadyView:
+        entry = self._state.ready[0, position]
         instance, kernel = int(entry["instance"]), int(entry["kernel"])
         row = self._load.instances[instance]
         pipeline = self._load.pipelines[int(row["pipeline"])]
         options = [pipeline.options[number] for number in pipeline.choices[kernel]]
         return ReadyView(
-            place,
+            position,
             instance,
             pipeline,
             kernel,
@@ -179,10 +179,10 @@ def _checked(decision: object, view: DispatchView, state: PipelinesState) -> tup
     if not is_number or view.time_us(ready, decision.choice, decision.unit) is None:
         raise DecisionError(f"{where}: {ready.pipeline.name!r} cannot run on unit {unit!r} there")
     options = ready.pipeline.choices[ready.kernel]
-    place = [ready.pipeline.options[number] for number in options].index(decision.choice)
+    position = [ready.pipeline.options[number] for number in options].index(decision.choice)
     table = state.pipelines[int(state.instances[ready.instance]["pipeline"])]
     row = state.kernels[int(table["first_kernel"]) + ready.kernel]
-    return ready.place, int(row["first_choice"]) + place, decision.unit
+    return ready.place, int(row["first_choice"]) + position, decision.unit
 
 
 def __getattr__(name: str) -> object:

@@ -152,9 +152,9 @@ class PickRules(Easy):
         hungry = np.flatnonzero(fits & (jobs["memory_mib"] > 0)).tolist()
         if hungry:
             free = self.machine.cores_per_node(np.flatnonzero(self.machine.free))
-            for place in hungry:
-                room = self.machine.room(self.queue[place], free, self.machine.free_memory_mib)
-                fits[place] = room.sum() >= jobs["cores"][place]
+            for position in hungry:
+                room = self.machine.room(self.queue[position], free, self.machine.free_memory_mib)
+                fits[position] = room.sum() >= jobs["cores"][position]
         return np.asarray(fits)
 
     def overtakers(self) -> list[int]:

@@ -61,8 +61,8 @@ def move_earlier(state, job, date_s, end_s):
 
 @numba.njit
 def find_room(state, n, duration_s, from_s, limit_s, own_s):
-    date_s, place = FIRST_DATE(state, n, from_s)
-    return FIND_ROOM(state, n, duration_s, date_s, place, limit_s, own_s)[0]
+    date_s, position = FIRST_DATE(state, n, from_s)
+    return FIND_ROOM(state, n, duration_s, date_s, position, limit_s, own_s)[0]
 
 
 @numba.njit

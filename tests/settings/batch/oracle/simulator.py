@@ -314,8 +314,8 @@ class _Scheduler:
         """Start jobs until the one chosen does not fit: nothing overtakes it."""
         starts = []
         while self.waiting or self.heap:
-            place = self.choose(len(self.waiting)) if self.waiting else 0
-            job = self.waiting[place] if self.waiting else self.heap[0][2]
+            position = self.choose(len(self.waiting)) if self.waiting else 0
+            job = self.waiting[position] if self.waiting else self.heap[0][2]
             cores = self._allocate(job, now, touched)
             if cores is None:
                 break
@@ -363,11 +363,11 @@ class _Scheduler:
             return None
         if self.core_key is not None:
             return self.free[min(fitting, key=self.core_key)][0]
-        place = self.choose(sum(len(self.free[p]) for p in fitting))
+        position = self.choose(sum(len(self.free[p]) for p in fitting))
         for p in fitting:
-            if place < len(self.free[p]):
-                return self.free[p][place]
-            place -= len(self.free[p])
+            if position < len(self.free[p]):
+                return self.free[p][position]
+            position -= len(self.free[p])
         return None
 
     def _lock(self, core: int, job: OracleJob) -> set[int]:
@@ -424,10 +424,10 @@ class _Scheduler:
         self.spans.append((processor, now, -1.0))
 
     def _close_span(self, processor: int, now: float) -> None:
-        place = self.open_span.pop(processor, None)
-        if place is not None:
-            start = self.spans[place][1]
-            self.spans[place] = (processor, start, now - start)
+        position = self.open_span.pop(processor, None)
+        if position is not None:
+            start = self.spans[position][1]
+            self.spans[position] = (processor, start, now - start)
 
     def _record_spans(self, now: float, touched: Iterable[int]) -> None:
         for processor in sorted({self.platform.processor_of_core[core] for core in touched}):

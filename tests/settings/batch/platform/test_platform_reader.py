@@ -197,13 +197,13 @@ def change(path: str, value: object) -> dict[str, Any]:
     """Return `tiny` with one value changed, or removed if it is None."""
     description = json.loads(json.dumps(tiny()))
     *parents, last = [int(key) if key.isdigit() else key for key in path.split("/")]
-    place = description
+    position = description
     for key in parents:
-        place = place[key]
+        position = position[key]
     if value is None:
-        del place[last]
+        del position[last]
     else:
-        place[last] = value
+        position[last] = value
     return description
 
 

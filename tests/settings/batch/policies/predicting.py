@@ -68,11 +68,11 @@ class Oracle:
 
     def learned(self, network, user, cores, requested_s, n_here):
         """Return the length that a network predicts."""
-        neurons, place = np.array(self.seen(user, cores, requested_s, n_here)), 0
+        neurons, position = np.array(self.seen(user, cores, requested_s, n_here)), 0
         for n_out in (32, 32, 2):
             size = (len(neurons) + 1) * n_out
-            layer = np.reshape(network[place : place + size], (n_out, -1))
-            neurons, place = layer @ [*neurons, 1.0], place + size
+            layer = np.reshape(network[position : position + size], (n_out, -1))
+            neurons, position = layer @ [*neurons, 1.0], position + size
             if n_out > 2:
                 neurons = np.tanh(neurons)
         return requested_s * math.exp(min(neurons[0], 0.0))

@@ -188,9 +188,9 @@ KINDS = ("easy", "easy_sjbf", "easy_priority", "conservative")
 def test_backfilling_works_with_any_core_selection(kind, core):
     """All of them under one priority each; the priorities take turns."""
     priorities = list(PRIORITIES)
-    place = KINDS.index(kind) * len(CORES) + CORES.index(core)
-    check_policy(f"{priorities[place % len(priorities)]}+{kind}-{core}", seed=place)
-    check_policy(f"low_mem+{kind}-{core}", seed=place)
+    position = KINDS.index(kind) * len(CORES) + CORES.index(core)
+    check_policy(f"{priorities[position % len(priorities)]}+{kind}-{core}", seed=position)
+    check_policy(f"low_mem+{kind}-{core}", seed=position)
 
 
 @pytest.mark.parametrize("kind", ["even", "uneven", "memory", "uneven with memory"])
@@ -258,9 +258,9 @@ def test_the_queue_is_read_once_to_find_who_may_overtake(order):
     class Queue(list):
         n_read = 0
 
-        def __getitem__(self, place):
+        def __getitem__(self, position):
             self.n_read += 1
-            return super().__getitem__(place)
+            return super().__getitem__(position)
 
     queue = Queue([3, 1, 0, 2])
     requested_s = [5.0, 3.0, 4.0, 9.0].__getitem__

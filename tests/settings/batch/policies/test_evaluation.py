@@ -201,8 +201,8 @@ def test_a_network_is_looked_for_where_the_sweep_file_lies(tmp_path: Path, monke
         clocked = ("timing.json", "resume.json", "manifest.json")
         return {path.name: path.read_bytes() for path in out.iterdir() if path.name not in clocked}
 
-    for place in ("asks", "far/away"):
-        folder = tmp_path / place
+    for position in ("asks", "far/away"):
+        folder = tmp_path / position
         (folder / "nets").mkdir(parents=True)
         (folder / "nets" / "my.json").write_bytes(SHIPPED.read_bytes())
         write_swf(swf(100), folder / "log.swf")

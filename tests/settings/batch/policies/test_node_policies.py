@@ -150,7 +150,7 @@ def test_schedules_are_those_of_a_plain_reading(policy: str, kind: str):
     ]
     trace = hdrl.simulate(PLATFORM, small_workload(*jobs), f"{policy}-node_{kind}")
     found = [(float(trace.records["start_s"][job]), nodes_of(trace, job)) for job in range(80)]
-    told = [place for _, place in sorted(Plain(jobs, kind, policy).told.items())]
+    told = [position for _, position in sorted(Plain(jobs, kind, policy).told.items())]
     assert [start for start, _ in found] == pytest.approx([start for start, _ in told], abs=1e-3)
     assert [set(nodes) for _, nodes in found] == [{node} for _, node in told]
     if policy == "fcfs+easy":

@@ -170,18 +170,18 @@ class Managers(Plain):
     def head_fits(self, node: int) -> tuple[float, int, bool]:
         """Return when, which of the jobs there must have ended, and whether it ever does."""
         left = self.free[node]
-        for place, (end_s, number) in enumerate(self.here(node)):
+        for position, (end_s, number) in enumerate(self.here(node)):
             left += self.jobs[number].cores
             if left >= self.jobs[self.waiting[0]].cores:
-                return end_s, place, True
+                return end_s, position, True
         return max((end_s for end_s, _ in self.here(node)), default=-math.inf), len(self.here(node)) - 1, False
 
     def protected(self, node: int) -> tuple[float, int]:
         """Return until when a node must be free again, and how many cores may be taken for good."""
         head = self.jobs[self.waiting[0]].cores
         whole = (2, 3, 4)
-        date_s, place, _ = self.head_fits(node)
-        outlasting = [number for _, number in self.here(node)[place + 1 :]]
+        date_s, position, _ = self.head_fits(node)
+        outlasting = [number for _, number in self.here(node)[position + 1 :]]
         if self.rule in ("hbackfill", "backfillbestfit"):
             return date_s, whole[node] - head - sum(self.jobs[number].cores for number in outlasting)
         dates = [self.head_fits(other)[0] if self.head_fits(other)[2] else math.inf for other in range(3)]
@@ -193,8 +193,8 @@ class Managers(Plain):
         later = [date for date in dates[node + 1 :] if date < dates[node]]
         if later or (dates[node] == math.inf and min(dates) < math.inf):
             return math.inf, 9
-        place = place if dates[node] < math.inf else 0
-        last = sum(self.jobs[number].cores for _, number in self.here(2)[place + 1 :])
+        position = position if dates[node] < math.inf else 0
+        last = sum(self.jobs[number].cores for _, number in self.here(2)[position + 1 :])
         return dates[node], whole[node] - head - last
 
     def may(self, number: int, node: int) -> bool:
@@ -262,13 +262,13 @@ def test_schedules_are_those_of_a_plain_reading(rule: str, mode: str | None):
         suffix = {"hbackfill": "_shortest", "hbackfillr": "_shortest", "backfillfit": "_time_best"}.get(rule, "")
         trace = hdrl.simulate(PLATFORM, small_workload(*jobs), f"fcfs+{rule}{suffix}-node_{kind}", compatibility=mode)
         Managers.rule, Managers.published = rule, mode is not None
-        told = [place for _, place in sorted(Managers(jobs, kind, f"fcfs+{rule}").told.items())]
+        told = [position for _, position in sorted(Managers(jobs, kind, f"fcfs+{rule}").told.items())]
         found = [float(start_s) for start_s in trace.records["start_s"]]
         assert found == pytest.approx([start_s for start_s, _ in told], abs=1e-3)
         nodes = [set(NODE_OF_CORE[trace.cores_of(number)].tolist()) for number in range(120)]
         assert nodes == [{node} for _, node in told]
         order = np.argsort(found, kind="stable").tolist()
-        told_kinds += sum(one != place for place, one in enumerate(order))
+        told_kinds += sum(one != position for position, one in enumerate(order))
     assert told_kinds > 50, "many jobs overtake"
 
 

@@ -120,8 +120,8 @@ def test_results_of_old_batsims_are_read(tmp_path):
     assert table["requested_number_of_resources"].tolist() == [2, 1]
     assert table["allocated_resources"].tolist() == ["0-1", "2"]
     header, *lines = OLD_BATSIM.replace("\\\n", "").splitlines()
-    kept = [place for place, name in enumerate(header.split(",")) if name not in ("waiting_time", "stretch")]
-    short = [",".join(line.split(",")[place] for place in kept) for line in (header, *lines)]
+    kept = [position for position, name in enumerate(header.split(",")) if name not in ("waiting_time", "stretch")]
+    short = [",".join(line.split(",")[position] for position in kept) for line in (header, *lines)]
     path.write_text("\n".join(short) + "\n")
     again = readers.read_out_jobs(path)
     assert again["waiting_time"].tolist() == [2.5, 1.5]

@@ -118,7 +118,7 @@ class Oracle:
     def _job(self, number: int, row: Any, run_s: float, asked: Any) -> Job:
         limit_s = min(float(row["requested_time_s"]), YEAR_S) if row["requested_time_s"] > 0 else YEAR_S
         bits = int(asked["partitions"]) or 1 << self.rules.default_partition
-        partitions = [place for place in range(len(self.rules.partitions)) if bits >> place & 1]
+        partitions = [position for position in range(len(self.rules.partitions)) if bits >> position & 1]
         return Job(number, float(row["submit_s"]), run_s, limit_s, int(row["cores"]), asked, partitions)
 
     # ------------------------------------------------------------ events
@@ -138,9 +138,9 @@ class Oracle:
         for row in self.rules.reservations:
             self.note(row["start_s"] - origin_s, "reservation", 0)
             self.note(row["end_s"] - origin_s, "reservation", 0)
-        for place, row in enumerate(self.rules.outages):
-            self.note(row["start_s"] - origin_s, "gone", place)
-            self.note(row["end_s"] - origin_s, "back", place)
+        for position, row in enumerate(self.rules.outages):
+            self.note(row["start_s"] - origin_s, "gone", position)
+            self.note(row["end_s"] - origin_s, "back", position)
         self.events = [event for event in self.events if event[0] < NEVER]
         while not all(job.has_ended for job in self.jobs):
             if not self.events:

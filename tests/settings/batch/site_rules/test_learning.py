@@ -38,7 +38,7 @@ def picked(platform: Platform, jobs: Workload, **choices: Any) -> Any:
         legal = np.flatnonzero(info["action_mask"])
         shown = env.batch._rows[0].shown
         row = (
-            min(legal.tolist(), key=lambda place: (jobs.jobs["requested_time_s"][shown[place]], place))
+            min(legal.tolist(), key=lambda position: (jobs.jobs["requested_time_s"][shown[position]], position))
             if len(shown)
             else 0
         )

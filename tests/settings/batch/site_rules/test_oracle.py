@@ -87,8 +87,8 @@ def random_downtimes(rng: np.random.Generator, *, has_repeated: bool) -> list[Do
             rng.integers(200, 600),
             rng.integers(60, 700),
         )
-        for place in range(6):
-            start_s = int(place * period_s)
+        for position in range(6):
+            start_s = int(position * period_s)
             span = [datetime.fromtimestamp(date_s, UTC).isoformat() for date_s in (start_s, start_s + int(length_s))]
             downtimes.append(Downtime(*span, nodes=nodes))
     return downtimes
@@ -131,7 +131,7 @@ def put_into_accounts(rng: np.random.Generator, rules: SiteRules, jobs: np.ndarr
     jobs["account"] = rng.integers(-1, len(rules.accounts), len(jobs))
     jobs["user"] = rng.integers(0, 3, len(jobs))
     jobs["gpus"][rng.random(len(jobs)) < 0.2] = 1
-    known = {name: place for place, name in enumerate(rules.association_names)}
+    known = {name: position for position, name in enumerate(rules.association_names)}
     for row in jobs:
         name = association_name((*rules.account_names, "")[row["account"]], str(row["user"]))
         row["association"] = known.get(name, UNLIMITED)

@@ -145,9 +145,9 @@ def test_few_and_small_jobs_are_preempted():
 
 def qos(*rows: dict[str, float]) -> np.ndarray:
     found = unlimited(QOS_DTYPE, len(rows))
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         for name, value in row.items():
-            found[place][name] = value
+            found[position][name] = value
     return found
 
 

@@ -45,13 +45,13 @@ def parts(trace: BatchTrace) -> tuple[Any, Any, Any]:
 def test_waits_count_from_eligibility_in_each_group():
     partitions = {"main": Partition(is_default=True), "short": Partition(max_time_s=600.0)}
     accounts = unlimited(ACCOUNT_DTYPE, 2)
-    place = machine(Nodes("n[1-2]", 2, 4), partitions=partitions, accounts=accounts, account_names=("bio", "phys"))
+    position = machine(Nodes("n[1-2]", 2, 4), partitions=partitions, accounts=accounts, account_names=("bio", "phys"))
     jobs = workload(
         {"cores": 8, "run": 100, "account": 0},
         {"cores": 8, "run": 100, "account": 1, "begin_s": 40.0},
         {"cores": 1, "run": 4000, "account": 1, "partitions": 2, "limit": None},
     )
-    trace = play(place, jobs, "fcfs").trace
+    trace = play(position, jobs, "fcfs").trace
     assert trace.records["start_s"].tolist() == [0, 100, 200]
     found = {(row["by"], row["group"]): (row["n_jobs"], row["mean_wait_s"]) for row in group_waits(*parts(trace))}
     assert found == {
@@ -78,8 +78,8 @@ def test_fair_share_distance(shares: tuple[int, int], half_life_s: float, expect
     accounts = unlimited(ACCOUNT_DTYPE, 2)
     accounts["shares"] = shares
     weights = PriorityWeights(half_life_s=half_life_s)
-    place = machine(Nodes("n1", 1, 1), accounts=accounts, account_names=("A", "B"), weights=weights)
-    trace = play(place, workload({"run": 100, "account": 0}, {"run": 100, "account": 1}), "fcfs").trace
+    position = machine(Nodes("n1", 1, 1), accounts=accounts, account_names=("A", "B"), weights=weights)
+    trace = play(position, workload({"run": 100, "account": 0}, {"run": 100, "account": 1}), "fcfs").trace
     # Without decay, A has used 100 and B t - 100 core seconds at t > 100.
     half, used = 0.5, [100 / date if date > 100 else 1.0 for date in range(2, 201, 2)]
     entitled = shares[0] / sum(shares)
@@ -98,24 +98,24 @@ def test_without_accounts_there_is_no_fair_share():
 
 def test_reservations_that_jobs_reach_into_are_missed():
     reservations = np.array([(100.0, 200.0), (400.0, 500.0)], RESERVATION_DTYPE)
-    place = machine(reservations=reservations, reservation_nodes=np.ones((2, 2), np.bool_), over_time_limit_s=300.0)
+    position = machine(reservations=reservations, reservation_nodes=np.ones((2, 2), np.bool_), over_time_limit_s=300.0)
     # The job may overrun its limit of 90 s, and so runs when the first reservation begins.
-    trace = play(place, workload({"run": 150, "limit": 90}), "fcfs").trace
+    trace = play(position, workload({"run": 150, "limit": 90}), "fcfs").trace
     assert site_numbers(*parts(trace))["n_missed_reservations"] == 1
 
 
 def test_plans_that_are_not_kept_are_counted():
     # The second job is planned for 100 s, the end of the limit of the first one, as the third one wants to overtake it.
-    place = machine(outages=np.array([(0, 90.0, 300.0, 1)], OUTAGE_DTYPE))
-    trace = play(place, workload({"run": 100}, {"at": 1, "cores": 2}, {"at": 1, "run": 30}), "fcfs+easy").trace
+    position = machine(outages=np.array([(0, 90.0, 300.0, 1)], OUTAGE_DTYPE))
+    trace = play(position, workload({"run": 100}, {"at": 1, "cores": 2}, {"at": 1, "run": 30}), "fcfs+easy").trace
     found = site_numbers(*parts(trace))
     assert trace.records["start_s"].tolist() == [0, 300, 1]
     assert (found["n_missed_plans"], found["mean_plan_delay_s"]) == (1, 200)
 
 
 def test_lost_work_is_counted_by_its_cause():
-    place = rules_with(tiers("requeue"), outages=np.array([(0, 10.0, 20.0, 0)], OUTAGE_DTYPE))
-    trace = play(place, workload({"run": 500}, {"at": 30, "cores": 2, "partitions": HIGH}), "fcfs").trace
+    position = rules_with(tiers("requeue"), outages=np.array([(0, 10.0, 20.0, 0)], OUTAGE_DTYPE))
+    trace = play(position, workload({"run": 500}, {"at": 30, "cores": 2, "partitions": HIGH}), "fcfs").trace
     found = site_numbers(*parts(trace))
     assert (found["n_requeued"], found["lost_to_failures_core_h"]) == (1, 10 / 3600)
     # The job begins anew on the other node at 131 s, long after the second one.

@@ -99,15 +99,15 @@ def test_composed_profiles_are_written_out(tmp_path, profiles, expected):
 def changed(**changes: object) -> dict:
     document = copy.deepcopy(GOOD)
     for key, value in changes.items():
-        place, name = document, key
+        position, name = document, key
         while "__" in name:
             head, _, name = name.partition("__")
-            place = place[int(head)] if isinstance(place, list) else place[head]
-        where = int(name) if isinstance(place, list) else name
+            position = position[int(head)] if isinstance(position, list) else position[head]
+        where = int(name) if isinstance(position, list) else name
         if value is None:
-            del place[where]
+            del position[where]
         else:
-            place[where] = value
+            position[where] = value
     return document
 
 

@@ -107,8 +107,8 @@ def _offer(state, job, is_whole, usable, having, free, free_mib, free_gpus):
 
 
 @jit
-def _write_set(state, place, first, last, cores, weight):
-    one = state.sets[place]
+def _write_set(state, position, first, last, cores, weight):
+    one = state.sets[position]
     one.first, one.last, one.cores, one.n_nodes, one.weight = first, last, cores, last - first + 1, weight
 
 
@@ -421,14 +421,14 @@ def note_allocation(state, job):
 def take_cores(state, job):
     """Put a job on the lowest free cores of its nodes."""
     row = state.jobs[job]
-    place = row.first_core
+    position = row.first_core
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
         core, missing = state.nodes[state.pairs[i].node].first_core, state.pairs[i].cores
         while missing > 0:
             if state.core_owner[core] < 0:
                 state.core_owner[core] = job
-                state.allocated[place] = core
-                place += 1
+                state.allocated[position] = core
+                position += 1
                 missing -= 1
             core += 1
     state.scalars[0].n_busy_cores += row.n_cores

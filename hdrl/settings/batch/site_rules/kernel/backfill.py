@@ -230,7 +230,7 @@ def _window_from_s(state, end_s):
 
 
 @jit
-def _release_next(state, place, from_s, window_s, latest_s):
+def _release_next(state, position, from_s, window_s, latest_s):
     """Give back what the running jobs that end next, within one window, hold on the usable nodes.
 
     Parameters
@@ -248,8 +248,8 @@ def _release_next(state, place, from_s, window_s, latest_s):
     """
     is_slurm = state.settings[0].discipline == codes.SLURM
     last, n_released, is_checked = np.int64(-1), np.int64(0), False
-    while place < state.scalars[0].n_running:
-        one = state.running[place]
+    while position < state.scalars[0].n_running:
+        one = state.running[position]
         if last < 0 and one.limit_end_s > latest_s:
             break
         if one.is_taken == 0:
@@ -258,12 +258,12 @@ def _release_next(state, place, from_s, window_s, latest_s):
             n = _release_on_usable(state, one)
             if n > 0:
                 from_s = _window_from_s(state, one.limit_end_s) if np.isnan(from_s) else from_s
-                last = place
+                last = position
             n_released += n
             # Slurm looks whether the next job is within the window only after it has released one.
             is_checked = bool(n > 0 or (last >= 0 and not is_slurm))
-        place += 1
-    return place, last, n_released, from_s
+        position += 1
+    return position, last, n_released, from_s
 
 
 @jit
@@ -316,17 +316,17 @@ def _earliest_s(state, entry, may_wait, preempts, latest_s):
         if preempts and n_free >= n_needed and _choose_later(state, job, partition):
             return s.message_s, False
     is_slurm = state.settings[0].discipline == codes.SLURM
-    place, from_s, window_s = np.int64(0), np.nan, FIRST_WINDOW_S if is_slurm else 0.0
-    while place < s.n_running:
-        place, last, n_released, from_s = _release_next(
-            state, place, from_s if is_slurm else np.nan, window_s, latest_s
+    position, from_s, window_s = np.int64(0), np.nan, FIRST_WINDOW_S if is_slurm else 0.0
+    while position < s.n_running:
+        position, last, n_released, from_s = _release_next(
+            state, position, from_s if is_slurm else np.nan, window_s, latest_s
         )
         # Two of three searches end here: to go on would only find dates of no use (12 instead of 8 s for 200,000 jobs).
         if last < 0 or state.running[last].limit_end_s > latest_s:
             return NEVER, False
         # Slurm doubles the window (without bf_window_linear) to test fewer dates; far dates become coarse.
         window_s *= 2.0
-        while is_slurm and place < s.n_running and state.running[place].limit_end_s > from_s + window_s:
+        while is_slurm and position < s.n_running and state.running[position].limit_end_s > from_s + window_s:
             window_s *= 2.0
         n_free += n_released
         if n_free >= n_needed and _choose_later(state, job, partition):
@@ -569,11 +569,11 @@ def _arrange_for_easy(state):
             ordered[n_first] = entry
             n_first += 1
             continue
-        place = n_first + n_others
-        while place > n_first and _overtakes_before(state, entry, ordered[place - 1]):
-            ordered[place] = ordered[place - 1]
-            place -= 1
-        ordered[place] = entry
+        position = n_first + n_others
+        while position > n_first and _overtakes_before(state, entry, ordered[position - 1]):
+            ordered[position] = ordered[position - 1]
+            position -= 1
+        ordered[position] = entry
         n_others += 1
     for partition in range(state.settings[0].n_partitions):
         state.partitions[partition].n_tested = 0
@@ -660,17 +660,17 @@ def run_cycle(state):
     # Slurm keeps no reservation from one cycle to the next, so a new job of high priority can delay planned ones.
     _begin_map(state)
     n_ordered, n_preempted = s.n_queue, s.n_preempted
-    n, place, n_tested = n_ordered, np.int64(0), np.int64(0)
+    n, position, n_tested = n_ordered, np.int64(0), np.int64(0)
     while True:
         # What comes after the last job that may start needs no plan, as nothing will start there.
         if s.n_preempted != n_preempted:  # more nodes may be free than before
             n, n_preempted = n_ordered, s.n_preempted
-        while place % TESTED_TOGETHER == 0 and n > place and not _may_start(state, state.ordered[n - 1]):
+        while position % TESTED_TOGETHER == 0 and n > position and not _may_start(state, state.ordered[n - 1]):
             n -= 1
-        if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
+        if position == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
             break
-        entry = state.ordered[place]
-        place += 1
+        entry = state.ordered[position]
+        position += 1
         if _is_passed_over(state, entry):
             continue
         n_tested += 1

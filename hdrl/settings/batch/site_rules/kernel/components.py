@@ -55,16 +55,16 @@ def put_together(state):
             state.entries[row.last_entry].next = entry
         row.last_entry = entry
     # From the last one on, each moves up to make room for those behind it.
-    place = s.n_queue
+    position = s.n_queue
     for i in range(n - 1, -1, -1):
         entry, length = np.int64(state.ordered[i]), np.int64(0)
         while entry >= 0:
             length += 1
             entry = np.int64(state.entries[entry].next)
-        place -= length
+        position -= length
         entry = np.int64(state.ordered[i])
         for k in range(length):
-            state.ordered[place + k] = entry
+            state.ordered[position + k] = entry
             entry = np.int64(state.entries[entry].next)
 
 
@@ -118,11 +118,11 @@ def put_by_hetjob_prio(state):
             state.jobs[first].het_tier = _combined(state, first, True)  # noqa: FBT003 (Numba has no keywords)
             state.jobs[first].het_priority = _combined(state, first, False)  # noqa: FBT003
     for i in range(n):
-        entry, place = state.queue[i], i
-        while place > 0 and _is_planned_before(state, entry, state.ordered[place - 1]):
-            state.ordered[place] = state.ordered[place - 1]
-            place -= 1
-        state.ordered[place] = entry
+        entry, position = state.queue[i], i
+        while position > 0 and _is_planned_before(state, entry, state.ordered[position - 1]):
+            state.ordered[position] = state.ordered[position - 1]
+            position -= 1
+        state.ordered[position] = entry
 
 
 @jit

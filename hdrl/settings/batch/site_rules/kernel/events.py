@@ -88,11 +88,11 @@ def _collect(state):
     while s.n_events > 0 and state.dates_s[0] == date_s:
         code = state.events[0]
         s.n_events = drop_date(state.dates_s, state.events, s.n_events)
-        place = n
-        while place > 0 and _is_handled_before(code, state.batch[place - 1]):
-            state.batch[place] = state.batch[place - 1]
-            place -= 1
-        state.batch[place] = code
+        position = n
+        while position > 0 and _is_handled_before(code, state.batch[position - 1]):
+            state.batch[position] = state.batch[position - 1]
+            position -= 1
+        state.batch[position] = code
         n += 1
     s.message_s = max(s.message_s, date_s)
     return n

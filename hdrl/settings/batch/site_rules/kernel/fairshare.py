@@ -110,11 +110,11 @@ def _rank(state):
     n, order = len(state.account_users), state.ranking
     for i in range(n):
         order[i] = i
-        place = i
-        while place > 0 and _compare(state, i, order[place - 1]) > 0:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = i
+        position = i
+        while position > 0 and _compare(state, i, order[position - 1]) > 0:
+            order[position] = order[position - 1]
+            position -= 1
+        order[position] = i
     for i in range(n):
         user = state.account_users[order[i]]
         if i > 0 and _ties(state, order[i], order[i - 1]):

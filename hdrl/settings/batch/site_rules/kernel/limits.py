@@ -51,17 +51,17 @@ def _exceeds(group, job, kinds):
 
 
 @jit
-def _qos_of(state, entry, place):
+def _qos_of(state, entry, position):
     """Return a QOS of a job in a partition and its user there (-1: none).
 
     In place 0 is the one whose limits replace those of the other, in place 1 the other.
     """
     one = state.entries[entry]
     row, qos = state.jobs[one.job], state.partitions[one.partition].qos
-    if place == 1 and qos == row.qos:
+    if position == 1 and qos == row.qos:
         return _NONE, _NONE
     is_own_first = qos < 0 or (row.qos >= 0 and state.qos[row.qos].is_over_partition != 0)
-    if is_own_first == (place == 0):
+    if is_own_first == (position == 0):
         return np.int64(row.qos), np.int64(row.qos_user)
     return np.int64(qos), np.int64(one.qos_user)
 
@@ -91,8 +91,8 @@ def _admit(state, entry, kinds):
     row = state.jobs[state.entries[entry].job]
     of_group, of_user = kinds, kinds
     if len(state.qos) > 0:
-        for place in range(2):
-            qos, user = _qos_of(state, entry, place)
+        for position in range(2):
+            qos, user = _qos_of(state, entry, position)
             if qos >= 0:
                 group, use = state.qos[qos], state.qos_users[user]
                 if _exceeds(group, row, of_group) or _exceeds(use, row, of_user):
@@ -121,8 +121,8 @@ def _count(state, entry, n_cores, n_gpus, n_jobs, n_submitted):
     """Add to what the groups of a job have."""
     row = state.jobs[state.entries[entry].job]
     if len(state.qos) > 0:
-        for place in range(2):
-            qos, user = _qos_of(state, entry, place)
+        for position in range(2):
+            qos, user = _qos_of(state, entry, position)
             if qos >= 0:
                 _note(state.qos[qos], n_cores, n_gpus, n_jobs, n_submitted)
                 _note(state.qos_users[user], n_cores, n_gpus, n_jobs, n_submitted)

@@ -162,10 +162,10 @@ def run_main(state, depth):
     """Start jobs as the main scheduler does; return whether it stopped at a depth of the queue (0: none)."""
     s, settings = state.scalars[0], state.settings[0]
     open_partitions(state)
-    place, n_tested, n_failed = np.int64(0), np.int64(0), np.int64(0)
-    while place < s.n_queue and n_failed < settings.n_partitions:
-        entry = state.queue[place]
-        place += 1
+    position, n_tested, n_failed = np.int64(0), np.int64(0), np.int64(0)
+    while position < s.n_queue and n_failed < settings.n_partitions:
+        entry = state.queue[position]
+        position += 1
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
         if one.is_failed != 0 or is_held(state, entry):
             continue
@@ -181,7 +181,7 @@ def run_main(state, depth):
         result = try_now(state, entry)
         if result == FITS:
             # The job leaves the queue with its entries in other partitions; some of them stood before this place.
-            place -= start_job(state, entry, place)
+            position -= start_job(state, entry, position)
         elif result == WAITS:
             stop_partition(state, state.entries[entry].partition)
             n_failed += 1

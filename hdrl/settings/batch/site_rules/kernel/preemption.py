@@ -129,11 +129,11 @@ def _collect(state, entry, usable):
         one = state.running[i]
         if not may_preempt(state, entry, one.job) or n_cores_on(state, one, usable) == 0:
             continue
-        place = s.n_candidates
-        while place > 0 and _is_preempted_before(state, one.job, state.candidates[place - 1]):
-            state.candidates[place] = state.candidates[place - 1]
-            place -= 1
-        state.candidates[place] = one.job
+        position = s.n_candidates
+        while position > 0 and _is_preempted_before(state, one.job, state.candidates[position - 1]):
+            state.candidates[position] = state.candidates[position - 1]
+            position -= 1
+        state.candidates[position] = one.job
         s.n_candidates += 1
 
 
@@ -189,11 +189,11 @@ def find_victims(state, entry, usable):
         state.candidates[i] = state.candidates[i - 1]
     state.candidates[0] = last
     for i in range(2, n):
-        job, place = state.candidates[i], i
-        while place > 1 and _n_on_selected(state, job) > _n_on_selected(state, state.candidates[place - 1]):
-            state.candidates[place] = state.candidates[place - 1]
-            place -= 1
-        state.candidates[place] = job
+        job, position = state.candidates[i], i
+        while position > 1 and _n_on_selected(state, job) > _n_on_selected(state, state.candidates[position - 1]):
+            state.candidates[position] = state.candidates[position - 1]
+            position -= 1
+        state.candidates[position] = job
     s.n_candidates = n
     n = _remove_until_fitting(state, entry, usable)
     s.n_candidates = 0
@@ -304,11 +304,11 @@ def resume_jobs(state):
         job = state.running[i].job
         if state.jobs[job].suspended_since_s < 0:
             continue
-        place = s.n_candidates
-        while place > 0 and _resumes_before(state, job, state.candidates[place - 1]):
-            state.candidates[place] = state.candidates[place - 1]
-            place -= 1
-        state.candidates[place] = job
+        position = s.n_candidates
+        while position > 0 and _resumes_before(state, job, state.candidates[position - 1]):
+            state.candidates[position] = state.candidates[position - 1]
+            position -= 1
+        state.candidates[position] = job
         s.n_candidates += 1
     for i in range(s.n_candidates):
         job = state.candidates[i]

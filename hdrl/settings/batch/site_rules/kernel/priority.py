@@ -104,7 +104,7 @@ def enqueue(state, job):
 
 
 @jit
-def dequeue(state, job, place):
+def dequeue(state, job, position):
     """Take a job out of the queue; return how many of its entries stood before a place."""
     s = state.scalars[0]
     state.jobs[job].is_queued = 0
@@ -112,7 +112,7 @@ def dequeue(state, job, place):
     for i in range(s.n_queue):
         entry = state.queue[i]
         if state.entries[entry].job == job:
-            n_before += i < place
+            n_before += i < position
         else:
             state.queue[kept] = entry
             kept += 1
@@ -124,11 +124,11 @@ def dequeue(state, job, place):
 def sort_entries(state, entries, n):
     """Sort the first entries of an array into the order of service; those nearly sorted take little time."""
     for i in range(1, n):
-        entry, place = entries[i], i
-        while place > 0 and comes_before(state, entry, entries[place - 1]):
-            entries[place] = entries[place - 1]
-            place -= 1
-        entries[place] = entry
+        entry, position = entries[i], i
+        while position > 0 and comes_before(state, entry, entries[position - 1]):
+            entries[position] = entries[position - 1]
+            position -= 1
+        entries[position] = entry
 
 
 @jit

@@ -291,12 +291,12 @@ def _move_running(state, source, target):
 def insert_running(state, job, limit_end_s):
     """Put a job among those that run, by the ends of their limits."""
     s, row = state.scalars[0], state.jobs[job]
-    place = s.n_running
+    position = s.n_running
     # Plans release running jobs in this order; kept sorted here, no plan has to sort them.
-    while place > 0 and state.running[place - 1].limit_end_s > limit_end_s:
-        _move_running(state, place - 1, place)
-        place -= 1
-    one = state.running[place]
+    while position > 0 and state.running[position - 1].limit_end_s > limit_end_s:
+        _move_running(state, position - 1, position)
+        position -= 1
+    one = state.running[position]
     one.job, one.n_pairs, one.first_pair, one.limit_end_s = job, row.n_pairs, row.first_pair, limit_end_s
     s.n_running += 1
 
@@ -304,22 +304,22 @@ def insert_running(state, job, limit_end_s):
 @jit
 def remove_running(state, job):
     """Take a job out of those that run; return the end of its limit."""
-    s, place = state.scalars[0], 0
-    while state.running[place].job != job:
-        place += 1
-    limit_end_s = state.running[place].limit_end_s
+    s, position = state.scalars[0], 0
+    while state.running[position].job != job:
+        position += 1
+    limit_end_s = state.running[position].limit_end_s
     s.n_running -= 1
-    for i in range(place, s.n_running):
+    for i in range(position, s.n_running):
         _move_running(state, i + 1, i)
     return limit_end_s
 
 
 @jit
-def start_job(state, entry, place):
+def start_job(state, entry, position):
     """Start a job on the selected nodes; return how many of its entries stood before a place in the queue."""
     s, settings, job = state.scalars[0], state.settings[0], state.entries[entry].job
     row = state.jobs[job]
-    n_before = dequeue(state, job, place)
+    n_before = dequeue(state, job, position)
     note_start(state, job)
     note_allocation(state, job)
     hold_nodes(state, job, -1)
@@ -400,12 +400,12 @@ def requeue_jobs(state, node):
     s = state.scalars[0]
     state.tried[:] = 0
     put_node(state.tried, node)
-    place = np.int64(0)
-    while place < s.n_running:
-        if n_cores_on(state, state.running[place], state.tried) == 0:
-            place += 1
+    position = np.int64(0)
+    while position < s.n_running:
+        if n_cores_on(state, state.running[position], state.tried) == 0:
+            position += 1
             continue
-        one, place = first_of(state, state.running[place].job), np.int64(0)
+        one, position = first_of(state, state.running[position].job), np.int64(0)
         while one >= 0:
             if state.jobs[one].state == codes.RUNNING:
                 s.lost_core_s += lose_work(state, one)
