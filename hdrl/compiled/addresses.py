@@ -1,6 +1,6 @@
 """Float32 numbers by the address of the first of them: for entries that are given many arrays of different lengths.
 
-``read(address, i)`` returns the number at a place, ``write(address, i, number)`` puts one there. Compiled code alone
+``read(address, i)`` returns the number at a position, ``write(address, i, number)`` puts one there. Compiled code alone
 can do so.
 """
 
@@ -42,7 +42,7 @@ def _write() -> Any:
 
     @intrinsic
     def write(typing_context: Any, address: Any, index: Any, number: Any) -> Any:
-        """Put a number to its place."""
+        """Put a number to its position."""
         del typing_context, address, index, number
 
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

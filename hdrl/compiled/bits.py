@@ -109,7 +109,7 @@ def put_word(words, value, word):
 
 @jit
 def number(position, word):
-    """Return the lowest number that a word still holds, which is ``words[place]`` or what is left of it; not zero."""
+    """Return the lowest number that a word, ``words[position]`` or what is left of it, still holds; it is not zero."""
     return (position << _SHIFT) + lowest(word)
 
 

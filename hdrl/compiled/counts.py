@@ -50,7 +50,7 @@ def new_counts(n_rows: int, n_actions: int) -> Counts:
 
 
 counts_at = take_as(lambda: new_counts(1, 1))
-"""Turn the places of `Counts` into them, in compiled code."""
+"""Turn the positions of `Counts` into them, in compiled code."""
 
 
 @jit

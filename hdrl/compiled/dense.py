@@ -15,7 +15,7 @@ share what is loaded, and a block with all of its layers stays in the nearest ca
 
 Widths are filled up to multiples of four with weights that are 0. All sums are made in a fixed order, a product and a
 sum in one operation (`hdrl.compiled.fma`), so that bits are the same on every processor. What comes out for a row
-depends neither on its place nor on the size of the block. Numbers that are not finite become NaN.
+depends neither on its position nor on the size of the block. Numbers that are not finite become NaN.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def send_back(padded, widths, is_open, kind, units, slopes, n_rows, has_inputs, 
     """Follow `send` with the gradients of a block.
 
     ``units`` are as `send` left them. ``slopes``, of the same shape, holds the gradients by what came out at the same
-    places, 0 for rows that do not count up to the next multiple of 16; the others are written, those by the inputs if
+    positions, 0 for rows that do not count up to the next multiple of 16; others are written, those by the inputs if
     ``has_inputs``. The gradients by the weights are added to ``gradients``, laid out like ``padded``.
     """
     n_layers = len(widths) - 1

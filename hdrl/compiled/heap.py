@@ -1,13 +1,13 @@
 """Binary heaps without allocation, of three kinds; the caller keeps the size.
 
 *Slots* (`push`, `remove`): the earliest key on top, any slot removable. ``slots[i].key`` is the key of slot ``i`` and
-``slots[i].position`` its place in the heap (-1: not in it); ``slots[p].heap`` is the slot at place ``p``. Equal keys
+``slots[i].position`` its index in the heap (-1: not in it); ``slots[p].heap`` is the slot at position ``p``. Equal keys
 come out in any order: who needs one sorts by ``seq`` afterwards.
 
 *Items* (`rise`, `sink`): an array of numbers, in an order that a compiled function tells, which may change with time.
 
 *Dates* (`add_date`, `drop_date`): dates and whose they are in two arrays, nothing removable but the first; of equal
-dates, the one that was added first need not come out first. A place takes 12 bytes instead of the 24 of a slot.
+dates, the one that was added first need not come out first. A position takes 12 bytes instead of the 24 of a slot.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def remove(slots, size, slot):
 
 @jit
 def rise(items, position, comes_before, state, key):
-    """Move the item at a place up as far as it ``comes_before(state, item, other, key)``."""
+    """Move the item at a position up as far as it ``comes_before(state, item, other, key)``."""
     item = items[position]
     while position > 0:
         above = (position - 1) >> 1
@@ -108,7 +108,7 @@ def rise(items, position, comes_before, state, key):
 
 @jit
 def sink(items, position, size, comes_before, state, key):
-    """Move the item at a place down as far as others come before it; the heap holds the first ``size`` items."""
+    """Move the item at a position down as far as others come before it; the heap holds the first ``size`` items."""
     item = items[position]
     while True:
         below = 2 * position + 1
@@ -138,7 +138,7 @@ def pop(items, size, comes_before, state, key):
 
 @jit
 def _rise_date(dates_s, owners, position, date_s, one, is_before_equals):
-    """Put a date into the heap at a free place, or above it."""
+    """Put a date into the heap at a free position, or above it."""
     while position > np.uint64(0):
         above = (position - np.uint64(1)) >> np.uint64(1)
         if dates_s[above] < date_s or (dates_s[above] == date_s and not is_before_equals):
@@ -153,7 +153,7 @@ def _rise_date(dates_s, owners, position, date_s, one, is_before_equals):
 @jit
 def add_date(dates_s, owners, size, date_s, one):
     """Put a date and whose it is into the heap, behind equal ones; return the new size."""
-    _rise_date(dates_s, owners, np.uint64(size), date_s, one, False)  # noqa: FBT003 - compiled code knows places alone
+    _rise_date(dates_s, owners, np.uint64(size), date_s, one, False)  # noqa: FBT003 - compiled code knows positions alone
     return size + 1
 
 

@@ -9,7 +9,7 @@
     units[at : at + widths[-1]]                 # the outputs
 
 What comes out is what `hdrl.compiled.dense.forward_of` finds, to the last bit (of zeros perhaps not the sign): sums are
-made in the same order. Inputs that are 0 are passed over, which are most of them where few of many places are taken;
+made in the same order. Inputs that are 0 are passed over, which are most of them where few of many positions are taken;
 so weights have to be finite.
 """
 

@@ -15,7 +15,7 @@ _N_OUTPUTS, _N_INPUTS = 4, 4
 
 
 def _spread(builder: Any, number: Any) -> Any:
-    """Return a vector with a number in each place."""
+    """Return a vector with a number in each position."""
     nothing, int32 = ir.Constant(_ROWS, ir.Undefined), ir.IntType(32)
     first = builder.insert_element(nothing, number, ir.Constant(int32, 0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(int32, TILE_ROWS), [0] * TILE_ROWS))

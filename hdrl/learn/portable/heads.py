@@ -30,7 +30,7 @@ def attend(parts, positions, starts, n_heads, scale, first, last, lanes, shares,
     """Write the attention of each row to the others of its observation, for some observations.
 
     ``parts`` holds the queries, keys and values of all rows side by side, those of each head in a piece. The rows of
-    observation ``i`` are ``places[starts[i]:starts[i + 1]]``; others neither look nor are looked at. ``lanes`` and
+    observation ``i`` are ``positions[starts[i]:starts[i + 1]]``; others neither look nor are looked at. ``lanes`` and
     ``shares`` are room.
     """
     width = parts.shape[1] // 3

@@ -2,7 +2,7 @@
 
 Where hundreds of thousands of rows pass layers of 8 to 32 units, torch spends most of the time in passes over memory
 and in products of shapes that libraries are slow at. Here a block of rows passes all layers while it is in the nearest
-cache (`hdrl.compiled.dense`), straight from the table that it is part of to the places that its numbers belong to. On
+cache (`hdrl.compiled.dense`), straight from the table that it is part of to the positions of its numbers. On
 the way back it passes them again, which takes less time than to keep what was in between.
 """
 
@@ -45,7 +45,7 @@ class Stack(NamedTuple):
 
 
 class Among(NamedTuple):
-    """Rows of a table that pass, and the places of their results."""
+    """Rows of a table that pass, and the positions of their results."""
 
     # rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64
     sources: Tensor
@@ -58,7 +58,7 @@ def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: A
     """Return the outputs of the last layer, shape ``(among.n_positions, n_out)``; `is_own` is true of all tensors.
 
     ``weights`` holds the weight ``(n_out, n_in)`` and the bias of each layer in turn. Without ``among`` every row of
-    the table ``(n, n_in)`` passes, to its own place.
+    the table ``(n, n_in)`` passes, to its own position.
     """
     if among is None:
         every = torch.arange(len(table))

@@ -33,7 +33,7 @@ _entry = entry_in(
 
 @_entry
 def find_rows(mask, index, n_rows, found):
-    """Write the places of the rows of some observations in the table, and among themselves; return their number."""
+    """Write the positions of the rows of some observations in the table, and among themselves; return their number."""
     n = 0
     for i in range(len(index)):
         legal, source, position = mask[index[i]], index[i] * n_rows, i * n_rows
@@ -73,7 +73,7 @@ def _put_out(units, at, n, rows, first, table):
 
 @_entry
 def pass_rows(table, sources, positions, weights, widths, is_open, kind, first, last, padded, units, out):
-    """Send rows of a table through layers, and put what comes out to their places."""
+    """Send rows of a table through layers, and put what comes out to their positions."""
     pad(weights, widths, padded)
     block = units.shape[1] - SPARE
     for begin in range(first, last, block):

@@ -54,7 +54,7 @@ _sigmoid, _tanh, _sin = elementary32.sigmoid, elementary32.tanh, elementary32.si
 def find_sequences(observations, slots, position, first, starts, ids):
     """Find the observations that differ, and lay their ids one behind the other.
 
-    ``slots``, filled with -1, is a hash table: a power of two, larger than the number of observations. ``place`` says
+    ``slots``, filled with -1, is a hash table: a power of two, above the number of observations. ``position`` says
     which of those that differ each observation is, ``first`` which observation each of them was first. The ids of
     number ``k`` are ``ids[starts[k]:starts[k + 1]]``, at least one. Return how many differ.
     """

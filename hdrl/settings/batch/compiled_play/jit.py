@@ -15,4 +15,4 @@ _TAKEN = ("identical_cores", "kernel", "platform/pstates.py", "workload/history.
 CACHE_FOLDER = cache_folder("hdrl-picking", [_HERE, *(_BATCH / name for name in _TAKEN)])
 
 entry = entry_in(CACHE_FOLDER)
-"""Compile a function of a play's places that Python calls; the result is cached on disk."""
+"""Compile a function of a play's positions that Python calls; the result is cached on disk."""

@@ -1,6 +1,6 @@
 """The network of a model in compiled code, and the action that it finds best.
 
-What comes out for a row depends neither on its place nor on the other rows (`hdrl.compiled.dense`), so that two jobs
+What comes out for a row depends neither on its position nor on the other rows (`hdrl.compiled.dense`), so that two jobs
 that look alike are worth the same to the last bit; of equal ones the first is picked.
 """
 

@@ -28,7 +28,7 @@ SCALARS_DTYPE = record_dtype(
     ]
 )
 """``core_key`` says which cores a job gets (`kernel.codes`), ``has_memory`` whether any job asks for memory,
-``copies`` whether observations use predictions, and jobs have other places than the kernel's; ``n_rows`` is how
+``copies`` whether observations use predictions, and jobs have other positions than the kernel's; ``n_rows`` is how
 many rows an observation has. ``by_rows`` and ``sees_all_rows`` are as of `hdrl.base.plainnet.PlainActor`.
 
 ``date`` counts the messages that called for decisions; ``next_rank`` is the rank of the next job to come; ``room`` how
@@ -45,7 +45,7 @@ class Pick(NamedTuple):
     """The arrays of its own."""
 
     scalars: Annotated[Rows, own(SCALARS_DTYPE, "one")]
-    # Jobs are numbered in the order of the workload, and have a place in the order of their submission
+    # Jobs are numbered in the order of the workload, and have a position in the order of their submission
     position_of: Annotated[Ints, shared(np.int32, "n_jobs")]
     job_at: Annotated[Ints, shared(np.int32, "n_jobs")]
     held: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # of each job, the date at which it was held last

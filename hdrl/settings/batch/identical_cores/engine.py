@@ -73,7 +73,7 @@ def may_overtake(state, job):
 
 @jit
 def overtake(state, position):
-    """Start the job at a place of the queue, which may overtake the chosen one."""
+    """Start the job at a position of the queue, which may overtake the chosen one."""
     s = state.scalars[0]
     row = state.jobs[state.waiting[position]]
     if s.message_s + row.requested_time_s > s.shadow_s:
@@ -246,7 +246,7 @@ def advance(state, key):
 
 @jit
 def choose(state, position):
-    """Choose the waiting job at a place: start it if it fits."""
+    """Choose the waiting job at a position: start it if it fits."""
     s = state.scalars[0]
     if s.stage == OVERTAKE:
         overtake(state, position)

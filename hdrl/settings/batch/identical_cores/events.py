@@ -56,7 +56,7 @@ def _forget_expected(state, job):
 
 @jit
 def start_at(state, position):
-    """Start the job at a place of the queue; it fits."""
+    """Start the job at a position of the queue; it fits."""
     s = state.scalars[0]
     job = state.waiting[position]
     row = state.jobs[job]

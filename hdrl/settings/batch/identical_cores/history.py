@@ -75,7 +75,7 @@ def note_end(state, job):
 
 @jit
 def describe_waiting(state, position):
-    """Write the features of the waiting job at a place of the queue to ``state.features``; return how long it waits."""
+    """Write the features of the waiting job at a position to ``state.features``; return how long it waits."""
     s, job = state.scalars[0], state.waiting[position]
     own = job - s.first_job
     user = state.sums[state.groups[own, USER_LEVEL]]

@@ -9,7 +9,7 @@ from hdrl.settings.batch.identical_cores.history import note_submission
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
 
-NOWHERE = 1 << 40  # as the place from which on something has changed
+NOWHERE = 1 << 40  # as the position from which on something has changed
 _TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
 
 
@@ -36,7 +36,7 @@ def _is_before(state, left, right):
 
 @jit
 def _rise(state, position):
-    """Move the job at a place to the front until the one before it precedes it; return its new place."""
+    """Move the job at a position to the front until the one before it precedes it; return its new position."""
     waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
     job, date_s, size = waiting[position], submit_s[position], sizes[position]
     to = position
@@ -50,7 +50,7 @@ def _rise(state, position):
 
 @jit
 def note_change(state, position):
-    """Note that other jobs are in the queue from a place on than the observation shows."""
+    """Note that other jobs are in the queue from a position on than the observation shows."""
     s = state.scalars[0]
     if s.moved_from != NOWHERE and position < s.n_shown - 1:  # then it is not just one job that has gone
         position = min(position, s.moved_from)
@@ -107,7 +107,7 @@ def arrange_queue(state):
 
 @jit
 def take(state, position):
-    """Take the job at a place out of the queue."""
+    """Take the job at a position out of the queue."""
     s = state.scalars[0]
     waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
     s.n_waiting -= 1
@@ -121,7 +121,7 @@ def take(state, position):
 
 @jit
 def hold(state, position):
-    """Hold the job at a place of the queue until the next event: it counts as too large to start."""
+    """Hold the job at a position of the queue until the next event: it counts as too large to start."""
     s = state.scalars[0]
     state.waiting_sizes[position] = state.settings[0].n_procs + 1
     s.n_held += 1
@@ -130,7 +130,7 @@ def hold(state, position):
 
 @jit
 def is_open(state, position):
-    """Tell whether the job at a place of the queue is not held."""
+    """Tell whether the job at a position of the queue is not held."""
     return state.scalars[0].n_held == 0 or state.waiting_sizes[position] <= state.settings[0].n_procs
 
 
@@ -148,7 +148,7 @@ def release_held(state):
 
 @jit
 def position_of(state, job):
-    """Return the place of a waiting job."""
+    """Return the position of a waiting job."""
     position = 0
     while state.waiting[position] != job:
         position += 1
@@ -157,7 +157,7 @@ def position_of(state, job):
 
 @jit
 def best_position(state, key):
-    """Return the place of the waiting job with the smallest value of a job key; the earliest of equal ones."""
+    """Return the position of the waiting job with the smallest value of a job key; the earliest of equal ones."""
     best = 0
     best_key = key_value(state, state.waiting[0], key)
     for position in range(1, state.scalars[0].n_waiting):

@@ -28,7 +28,7 @@ JOB_DTYPE = record_dtype(
     ]
 )
 """A job of the table, in the order of submission: ``run_s`` how long it really runs, ``requested_time_s`` how long
-its user says, ``n_requested`` its processors, ``rank`` its place. The other fields serve job keys alone."""
+its user says, ``n_requested`` its processors, ``rank`` its position. The other fields serve job keys alone."""
 
 SETTINGS_DTYPE = record_dtype(
     [
@@ -71,7 +71,7 @@ SCALARS_DTYPE = record_dtype(
 """One environment.
 
 ``message_s`` the date (named as in the kernel's State, for the job keys); ``first_job``, ``end_job``, ``next_job``
-places in the table: the episode's first job, the one after its last, the next to be submitted; ``stage`` what is to be
+positions in the table: the episode's first job, the one after its last, the next to submit; ``stage`` what is to be
 decided; ``chosen`` the job that waits for its start or its reservation, -1: none; ``is_reserved`` whether its
 reservation at this date is known: it can start at ``shadow_s`` with ``n_spare`` processors left over. The sums and
 the largest values are over started jobs; ``rewarded`` the part of the objective that has been rewarded. The rest says
@@ -97,7 +97,7 @@ class OrderState(NamedTuple):
     waiting: Annotated[Ints, own(np.int32, "n_jobs")]
     waiting_submit_s: Annotated[Floats, own(np.float64, "n_jobs")]
     waiting_sizes: Annotated[Ints, own(np.int32, "n_jobs")]
-    # Of each job of the episode, by its place in it
+    # Of each job of the episode, by its position in it
     priorities: Annotated[Floats, own(np.float64, "n_jobs")]
     start_s: Annotated[Floats, own(np.float64, "n_jobs")]  # -1: not started
     # A heap of the running jobs by their ends; and the same jobs sorted by the ends that their users expect
@@ -223,7 +223,7 @@ def smallest_state() -> OrderState:
 def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: int | None = None) -> None:
     """Set the jobs of an environment's next episode; it begins when `entries.SERVED` resets it.
 
-    - ``first``, ``n_jobs``: place of the first job in the table, and how many there are.
+    - ``first``, ``n_jobs``: position of the first job in the table, and how many there are.
     - ``n_procs``: processors of its machine; ``None``: the processors of the settings.
     """
     scalars = batch.scalars[row, 0]

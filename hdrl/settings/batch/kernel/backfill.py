@@ -200,7 +200,7 @@ def reserve(state, head_job):
 
 @jit
 def cores_in_answer(state, job):
-    """Return first place and number in the pool of the cores of a job started in this very answer, and True."""
+    """Return first position and number in the pool of the cores of a job started in this very answer, and True."""
     for i in range(state.scalars[0].n_ops):
         op = state.ops[i]
         if op.kind == codes.EXECUTE and op.subject == job:
@@ -222,9 +222,9 @@ def _candidate_key(state, job, order):
 
 @jit
 def gather_candidates(state, order, head):
-    """Gather the jobs that may overtake the one at a place of the sorted queue, as they are to be tried.
+    """Gather the jobs that may overtake the one at a position of the sorted queue, as they are to be tried.
 
-    Returns how many they are. Those before that place are held.
+    Returns how many they are. Those before that position are held.
     """
     s = state.scalars[0]
     n = 0
@@ -319,7 +319,7 @@ def could_overtake(state, job, core_key, head_job, shadow_s, room):
 
 @jit
 def start_job(state, job, position, first, n):
-    """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
+    """Start the waiting job at ``position`` of the queue on the locked cores ``pool[first:first + n]``."""
     take(state, position)
     expect_end(state, job, first, n)
     after_locking(state, first, n)

@@ -62,7 +62,7 @@ class PolicyRule:
     has_gate: bool = False  # True if the gate may hold jobs
     network: tuple[float, ...] = ()  # of ``PREDICT_LEARNED``: the numbers of `kernel.groups`; else empty
     node_rule: int = codes.NODES_LEFT_ALONE  # ``NODES_*`` of `kernel.codes`: who switches nodes off and on
-    sleep_state: int = 0  # to which of the platform's sleep states nodes are switched: its place among them
+    sleep_state: int = 0  # to which of the platform's sleep states nodes are switched: its position among them
     # of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds
     off_after_s: float = math.inf
     share_on: float = 1.0  # of ``NODES_BY_NUMBER``: which share of the nodes is to be on
@@ -225,7 +225,7 @@ def curves(platform: Platform) -> dict[str, NDArray[Any]]:
 
 
 def nodes(platform: Platform, *, may_sleep: bool) -> NDArray[np.void]:
-    """Return the node rows, with the places of their sleep states if they may sleep."""
+    """Return the node rows, with the positions of their sleep states if they may sleep."""
     rows = np.zeros(platform.n_nodes, dtype=NODE_DTYPE)
     rows["first_processor"] = platform.first_processor_of_node[:-1]
     rows["end_processor"] = platform.first_processor_of_node[1:]

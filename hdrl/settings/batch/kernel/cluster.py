@@ -256,7 +256,7 @@ def _after_release(state, processor, relieved_others):
 
 @jit
 def _first_switching(state, pstate):
-    """Return the place in `State.switching` of the first core that is to switch to a P-state."""
+    """Return the position in `State.switching` of the first core that is to switch to a P-state."""
     return pstate * (len(state.cores) + 1)
 
 

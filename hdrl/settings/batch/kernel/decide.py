@@ -128,7 +128,7 @@ def lock_cores(state, job, first, n):
 
 @jit
 def _start_at(state, position, core_key):
-    """Start the job at a place of the queue if it fits; return whether it did."""
+    """Start the job at a position of the queue if it fits; return whether it did."""
     s = state.scalars[0]
     first = s.n_pool
     job = state.queue[position]
@@ -172,7 +172,7 @@ def _weigh_all(state):
 
 @jit
 def _first_open(state, position):
-    """Return the first place of the queue from one on whose job no gate holds, and what is beyond the last if none."""
+    """Return the first position from one on whose job no gate holds, and what is beyond the last if none."""
     while position < state.scalars[0].n_queue and is_held(state, state.queue[position]):
         position += 1
     return position

@@ -93,7 +93,7 @@ JOB_STATE_DTYPE = record_dtype(
         ("retimed_by", np.int64),
         ("slowest_flops", np.float64),
         ("n_slowest", np.int64),
-        # its place in the queue
+        # its position in the queue
         ("rank", np.int64),
         *of(np.float64, "priority", "expected_end_s"),
         ("n_corrections", np.int32),

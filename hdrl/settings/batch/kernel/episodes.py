@@ -51,7 +51,7 @@ class Origin(NamedTuple):
 
     jobs: NDArray[np.void]  # (n,) JOB_STATE_DTYPE, at date 0
     sources: NDArray[np.int64]  # (n,) the source of each job
-    ranks: NDArray[np.int64]  # (n,) its place in Batsim's order of submission
+    ranks: NDArray[np.int64]  # (n,) its position in Batsim's order of submission
     by_rank: NDArray[np.int64]  # (n,) the jobs in that order
     windows: NDArray[np.void]  # (n_environments,) WINDOW_DTYPE
 

@@ -142,7 +142,7 @@ N_NEURONS = sum(LAYERS)
 
 @jit
 def look(sums, groups, requested_s, seen):
-    """Write the network's inputs for a job to the first places of ``seen``."""
+    """Write the network's inputs for a job to the first positions of ``seen``."""
     log_request = math.log(max(requested_s, 1.0))
     log_ratio, inverse = FIRST_LOG_RATIO, FIRST_INVERSE
     for level in range(N_LEVELS):
@@ -163,7 +163,7 @@ def look(sums, groups, requested_s, seen):
 
 @jit
 def answer(network, neurons):
-    """Let the network answer to what stands in the first places of ``neurons``; return its two numbers."""
+    """Let the network answer to what stands in the first positions of ``neurons``; return its two numbers."""
     position, first = 0, 0
     for layer in range(1, len(LAYERS)):
         n_in, n_out = LAYERS[layer - 1], LAYERS[layer]

@@ -29,7 +29,7 @@ change while it waits, and the results of `kernel.keys`."""
 
 @jit
 def predict_into(state, prediction, groups, requested_s, predictor):
-    """Predict the run time of a job of some groups from ended jobs; a pool has other places for jobs."""
+    """Predict the run time of a job of some groups from ended jobs; a pool has other positions for jobs."""
     user = state.sums[groups[USER_LEVEL]]
     if predictor == codes.PREDICT_LEARNED:
         length_s, harmonic_s = learned(state.network, state.neurons, state.sums, groups, requested_s)

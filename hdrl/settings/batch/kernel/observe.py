@@ -113,7 +113,7 @@ def attribute(state, job, which):
 
 @jit
 def _position_of(watch, which, n, value):
-    """Return the first place among the ``n`` sorted values of an attribute that holds no smaller value."""
+    """Return the first position among the ``n`` sorted values of an attribute that holds no smaller value."""
     low, high = 0, n
     while low < high:
         middle = (low + high) >> 1
@@ -185,7 +185,7 @@ def _write_core(state, watch, core, out, position):
 
 @jit
 def _place_of_core(state, core):
-    """Return the place of a core's first value in the normal observation."""
+    """Return the position of a core's first value in the normal observation."""
     processor = state.processor_of[core]
     return state.processors[processor].node + 2 + processor + N_CORE_VALUES * core
 

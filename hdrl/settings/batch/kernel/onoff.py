@@ -175,7 +175,7 @@ def switch_hosts(state, pstate, first, n):
 
 @jit
 def _end_of_node(state, position, end):
-    """Return the first place of ``pool[place:end]`` whose core is of another node than the first one's."""
+    """Return the first position of ``pool[position:end]`` whose core is of another node than the first one's."""
     node = node_of(state, state.pool[position])
     while position < end and node_of(state, state.pool[position]) == node:
         position += 1

@@ -38,7 +38,7 @@ RESERVATION_DTYPE = record_dtype(
         *of(np.int32, "n_requested", "kind"),
         ("examined_at", np.int64),
         ("may_slide", np.int8),
-        # its end; its place among those of one date; how long it is expected to run at most and at least
+        # its end; its position among those of one date; how long it is expected to run at most and at least
         ("reserved_end_s", np.float64),
         ("rank", np.int64),
         *of(np.float64, "longest_s", "shortest_s"),
@@ -106,7 +106,7 @@ def clear(state, n_free):
 
 @jit
 def event_from(state, date_s):
-    """Return the place of the first event that is not before a date."""
+    """Return the position of the first event that is not before a date."""
     low, high = np.int64(1), state.scalars[0].n_plan
     while low < high:
         middle = (low + high) >> 1
@@ -119,7 +119,7 @@ def event_from(state, date_s):
 
 @jit
 def event_after(state, date_s):
-    """Return the place of the first event after a date: what is free then stands right before it."""
+    """Return the position of the first event after a date: what is free then stands right before it."""
     return event_from(state, math.nextafter(date_s, np.inf))
 
 
@@ -140,7 +140,7 @@ def is_close(state, position):
 
 @jit
 def _find(state, date_s, code):
-    """Return the place of an event."""
+    """Return the position of an event."""
     position = event_from(state, date_s)
     while state.plan[position] != code:
         position += 1
@@ -149,7 +149,7 @@ def _find(state, date_s, code):
 
 @jit
 def _move_event(state, position, date_s, n_cores):
-    """Move an event of ``n_cores`` cores (given back, if positive) to an earlier date; return its new place.
+    """Move an event of ``n_cores`` cores (given back, if positive) to an earlier date; return its new position.
 
     Only what lies between the two dates changes: most reservations move by little.
     """
@@ -168,7 +168,7 @@ def _move_event(state, position, date_s, n_cores):
 
 @jit
 def _add(state, date_s, code, n_cores):
-    """Add an event of ``n_cores`` cores (given back, if positive); return its place."""
+    """Add an event of ``n_cores`` cores (given back, if positive); return its position."""
     s = state.scalars[0]
     position = s.n_plan
     state.plan_s[position + 1] = np.inf
@@ -252,7 +252,7 @@ def move_earlier(state, job, date_s, end_s):
 
 @jit
 def next_lack(state, n, position, until_s):
-    """Return the place of the first event from a place on, before a date, with fewer than ``n`` cores free; else 0."""
+    """Return the first position from one on, before a date, of an event with fewer than ``n`` cores free; else 0."""
     for later in range(position, state.scalars[0].n_plan):
         if state.plan_free[later] < n:
             if not state.plan_s[later] < until_s:
@@ -264,7 +264,7 @@ def next_lack(state, n, position, until_s):
 
 @jit
 def next_room(state, n, position):
-    """Return the place of the first event from a place on with at least ``n`` cores free, or the end of the plan."""
+    """Return the first position from one on of an event with at least ``n`` cores free, or the end of the plan."""
     end = state.scalars[0].n_plan
     while position < end and (state.plan_free[position] < n or not is_settled(state, position)):
         position += 1
@@ -273,7 +273,7 @@ def next_room(state, n, position):
 
 @jit
 def last_lack(state, n, position):
-    """Return the place of the last event before a place with fewer than ``n`` cores free, or -1."""
+    """Return the position of the last event before a position with fewer than ``n`` cores free, or -1."""
     position -= 1
     while position >= 0 and (state.plan_free[position] >= n or not is_settled(state, position)):
         position -= 1
@@ -289,7 +289,7 @@ def stays_free(state, n, until_s, own_s):
 
 @jit
 def first_date(state, n, from_s):
-    """Return the first date from another one on, now at the earliest, from which room may be, and the place behind."""
+    """Return the first date from another one on, now at the earliest, from which room may be, and the next position."""
     now_s = state.scalars[0].message_s
     if from_s <= now_s:
         position = event_after(state, now_s)
@@ -302,7 +302,7 @@ def first_date(state, n, from_s):
 
 @jit
 def next_date(state, n, position):
-    """Return the date of the first event from a place on with ``n`` cores free, and the place behind it."""
+    """Return the date of the first event from a position on with ``n`` cores free, and the position behind it."""
     position = next_room(state, n, position)
     return state.plan_s[position], position + 1
 
@@ -324,7 +324,7 @@ def find_room(state, n, duration_s, date_s, position, limit_s, own_s):
     Returns
     -------
     tuple
-        The date, `NOT_FOUND` if there is none, and the place behind it.
+        The date, `NOT_FOUND` if there is none, and the position behind it.
     """
     while date_s < limit_s:
         lack = next_lack(state, n, position, min(date_s + duration_s - ROUNDING_S, own_s))

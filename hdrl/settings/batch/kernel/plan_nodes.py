@@ -138,7 +138,7 @@ def _begin_rooms(state, memory_mib):
 
 @jit
 def _keep_least(state, first, end, sign, memory_mib):
-    """Keep the least that is free on the nodes from which events between two places take something.
+    """Keep the least that is free on the nodes from which events between two positions take something.
 
     With the sign -1, the plan is gone through backwards: those take something that give it back. Return how much room
     that leaves less.
@@ -173,12 +173,12 @@ def choose_nodes(state, job, core_key, date_s, position):
         The arrays of one environment; the job; nodes are chosen in the order of power for ``CORE_LOW_POWER``, else
         of speed.
     date_s, position
-        The date, and the place behind it.
+        The date, and the position behind it.
 
     Returns
     -------
     tuple
-        Length, and, if there are no such nodes, the place from which on the next date is to be looked for.
+        Length, and, if there are no such nodes, the position from which on the next date is to be looked for.
     """
     row = state.reservations[job]
     n, memory_mib = np.int64(row.n_requested), row.memory_mib
@@ -204,9 +204,9 @@ def choose_nodes(state, job, core_key, date_s, position):
 
 @jit
 def _last_with_lack(state, n, memory_mib, begin, position):
-    """Return the last place from which on there is too little room until another place: no hole begins before it.
+    """Return the last place from which on there is too little room until another position: no hole begins before it.
 
-    What is between them would be in every hole that begins there. From the place ``begin`` on there is too little
+    What is between them would be in every hole that begins there. From the position ``begin`` on there is too little
     room; ``plan_cores`` and ``plan_memory_mib`` are what is free behind the other one.
     """
     total, last = _begin_rooms(state, memory_mib), position  # events that have not settled yet

@@ -158,7 +158,7 @@ def give_back(state, start_s, end_s):
 
 @jit
 def _longest_stretch(state, n, position, end):
-    """Find the stretches with ``n`` free cores that touch the events between two places.
+    """Find the stretches with ``n`` free cores that touch the events between two positions.
 
     Return when the first begins, and how long the longest is: negative if there is none.
     """

@@ -33,7 +33,7 @@ GROWTH, PRESENT, PRESENT_0_1 = PAYMENTS = CodeTable("way to pay", range(3))
 """Numbers of the ways to pay: by growth, as HDeepRM 0.3.1, as HDeepRM 0.1.0b1."""
 
 WAIT_SUM, LONGEST_WAIT, LONGEST_TURNAROUND, LARGEST_SLOWDOWN, LARGEST_BOUNDED_SLOWDOWN, N_ENDED = range(N_SUMS)
-"""Places in the further sums of a watch."""
+"""Positions in the further sums of a watch."""
 
 BOUND_S = 10.0
 """Run times below this count as this in the bounded slowdown, in seconds."""

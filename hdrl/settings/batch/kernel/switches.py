@@ -28,7 +28,7 @@ def rate_of(state, core):
 
 @jit
 def _log_line(state, n, pstate, first):
-    """Append a line to the P-state log, of ``n`` cores of `State.pstate_cores` from a place on."""
+    """Append a line to the P-state log, of ``n`` cores of `State.pstate_cores` from a position on."""
     s = state.scalars[0]
     row = state.pstate_log[s.n_pstate_log]
     row.time_s = s.now
@@ -110,7 +110,7 @@ def _falls_asleep(state, core, pstate):
 
 @jit
 def _way_at(state, position, pstate):
-    """Return the P-state of the way that the host at a place of the pool has to go to a P-state, -1 if it has none."""
+    """Return the P-state of the way to a P-state for the host at a position of the pool, -1 if it has none."""
     core = state.pool[position]
     node = node_of(state, core)
     aim, asleep = sleep_state_of(state, node, pstate), sleep_state_of(state, node, state.pstates[core])

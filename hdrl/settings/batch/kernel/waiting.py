@@ -112,7 +112,7 @@ def sort_by_priority(state, key):
 
 @jit
 def peek(state, key):
-    """Return the place in the queue of the job that a key chooses; the queue must not be empty."""
+    """Return the position in the queue of the job that a key chooses; the queue must not be empty."""
     s = state.scalars[0]
     if key == codes.JOB_RANDOM:
         order_by(state, codes.QUEUE_BY_ARRIVAL)
@@ -132,7 +132,7 @@ def peek(state, key):
 
 @jit
 def take(state, position):
-    """Remove the job at a place that `peek` returned."""
+    """Remove the job at a position that `peek` returned."""
     s = state.scalars[0]
     s.n_queue -= 1
     if s.queue_key < 0:
@@ -148,7 +148,7 @@ def take(state, position):
 
 @jit
 def find(state, job):
-    """Return the place of a waiting job, or -1."""
+    """Return the position of a waiting job, or -1."""
     for position in range(state.scalars[0].n_queue):
         if state.queue[position] == job:
             return position

@@ -32,10 +32,10 @@ FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
 """Why the engine stops: all jobs are done; the log of stays is full; deadlock: jobs wait and none can start; a decision
 from outside is due."""
 
-# Places in the array of sizes, about what an agent sees and may do.
+# Positions in the array of sizes, about what an agent sees and may do.
 MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, SEES_DURATIONS, MAX_PAGES, MAY_WAIT, N_SIZES = range(8)
 
-# Places in the array of rules.
+# Positions in the array of rules.
 ORDER, PLACEMENT, RULE, PREEMPTS, TIE, RECORDS, NEEDS_GPUS, N_RULES = range(8)
 
 

@@ -100,7 +100,7 @@ def _heap_running(w, by):
 
 @jit
 def _start_in_order(w):
-    """Start waiting jobs in order; return the place in the queue of the first that does not fit, if it ends there."""
+    """Start waiting jobs in order; return the position of the first that does not fit, if it ends there."""
     i, failed = 0, -1
     while i < w.counts[state.N_WAITING]:
         j = waiting_at(w, i)

@@ -34,7 +34,7 @@ def run(positions, n_steps):
 
 @entry
 def place_jobs(positions, shares, fragments):
-    """Place job after job of the first environment, and let none end; those that do not fit are left out.
+    """Position job after job of the first environment, and let none end; those that do not fit are left out.
 
     ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot
     use.

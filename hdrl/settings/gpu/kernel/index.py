@@ -93,7 +93,7 @@ def index_of(w, j, width, served_s):
 
 @jit
 def order_types(w, j):
-    """Write at which place a waiting job tries each type of GPUs into ``type_order``; equal types share one."""
+    """Write at which position a waiting job tries each type of GPUs into ``type_order``; equal types share one."""
     mean_log = w.past.predicted[j, state.MEAN_LOG] - 6.0
     for t in range(len(w.machine.type_gpus)):
         w.past.type_score[t] = math.inf

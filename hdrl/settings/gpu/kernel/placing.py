@@ -159,7 +159,7 @@ def _score(w, n, j, placement):
 
 @jit
 def _rank_of(w, j, t):
-    """Return at which place a job tries a type."""
+    """Return at which position a job tries a type."""
     return w.past.type_order[t] if w.rules[codes.ORDER] == codes.INDEX else w.machine.type_rank[w.jobs.profile[j], t]
 
 
@@ -205,7 +205,7 @@ def _unit_for_share(w, j, n, placement):
 
 @jit
 def _pick_idle(w, n, first, wanted):
-    """Write idle GPUs of a node into ``picked`` from a place on."""
+    """Write idle GPUs of a node into ``picked`` from a position on."""
     for g in range(w.machine.node_first[n], w.machine.node_first[n] + w.machine.node_gpus[n]):
         if wanted > 0 and w.free.gpu_free[g] == 1000:
             w.scratch.picked[first] = g
@@ -230,7 +230,7 @@ def _room_for_gang(w, n, j, wanted):
 
 @jit
 def _next_node(w, j, t, wanted, n_nodes, position, in_order):
-    """Return the place in the order of nodes of the next node of a gang: the first from a place on, or the roomiest.
+    """Return the index in the order of nodes of the next node of a gang: the first from a position on, or the roomiest.
 
     Those that are in ``gang`` have been taken. Where several have room for all, the fullest is.
     """

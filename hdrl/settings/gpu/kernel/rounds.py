@@ -409,7 +409,7 @@ def _draw_order(r):
 
 @jit
 def _next_without(r, position):
-    """Return the place in ``sorted``, from one on, of the first job that holds no type."""
+    """Return the position in ``sorted``, from one on, of the first job that holds no type."""
     while position < r.scalars[0].n_active and r.held_type[r.sorted[position]] >= 0:
         position += 1
     return position
@@ -452,7 +452,7 @@ def _give(r, job, t):
 
 @jit
 def _follow(r):
-    """Give the places of jobs that have ended to the first that wait; return where in ``sorted`` the next one is."""
+    """Give the positions of jobs that have ended to the first that wait; return where in ``sorted`` the next one is."""
     s, position = r.scalars[0], _next_without(r, 0)
     for i in range(s.n_holders):
         job = r.holders[i]
@@ -471,7 +471,7 @@ def _follow(r):
 
 @jit
 def _fill(r, position):
-    """Give the types that are left to the jobs that wait, from a place in ``sorted`` on."""
+    """Give the types that are left to the jobs that wait, from a position in ``sorted`` on."""
     for t in range(len(r.free)):
         r.is_open[t] = r.free[t] > 0
     while position < r.scalars[0].n_active:

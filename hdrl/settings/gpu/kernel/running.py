@@ -94,7 +94,7 @@ def key_of(w, j):
 
 @jit
 def waiting_at(w, i):
-    """Return the job at a place of the queue."""
+    """Return the job at a position of the queue."""
     return w.queue.waiting[w.counts[state.QUEUE_HEAD] + i]
 
 

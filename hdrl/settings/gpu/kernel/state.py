@@ -186,7 +186,7 @@ class GpuState(NamedTuple):
     agent: AgentArrays
 
 
-# Places in ``counts``.
+# Positions in ``counts``.
 (
     NEXT_JOB,
     N_WAITING,
@@ -205,7 +205,7 @@ class GpuState(NamedTuple):
     N_COUNTS,
 ) = range(15)
 
-# Places in ``sums``: integrals over time, and sums over jobs that are done.
+# Positions in ``sums``: integrals over time, and sums over jobs that are done.
 (
     BUSY_S,
     WAITING_S,
@@ -242,11 +242,11 @@ MEMORY = np.array([(0.999, 1), (0.995, 10), (0.98, 5), (0.95, 5), (0.98, 5), (0.
 """Of each level of groups, from all jobs to those of the same user and name (`hdrl.settings.gpu.loads.history.LEVELS`):
 what is kept at an end, and how many jobs the coarser level counts as."""
 
-# Places in the row of a group behind its buckets: how many jobs, less what has been forgotten, the sum of the
+# Positions in the row of a group behind its buckets: how many jobs, less what has been forgotten, the sum of the
 # logarithms of their times, and those of the last two.
 SEEN, SUM_OF_LOGS, LAST_LOG, LOG_BEFORE, N_OF_GROUP = range(N_BUCKETS, N_BUCKETS + 5)
 
-# Places in what is predicted of a job: logarithms of Gittins' index and of the mean time that is left, the mean
+# Positions in what is predicted of a job: logarithms of Gittins' index and of the mean time that is left, the mean
 # logarithm of that time, and of the whole; how much its smallest group has seen, the mean of its last two jobs, and
 # what the job had done.
 LOG_GITTINS, LOG_MEAN, MEAN_LOG, LOG_WHOLE, N_SEEN, LAST_TWO, DONE_S, N_PREDICTED = range(8)

@@ -200,7 +200,7 @@ def is_valid_policy(order, where, fusion):
 
 @jit
 def decide(state, order, where, fusion):
-    """Return place, unit and choice of what a policy starts or queues; unit `NONE`: it waits."""
+    """Return position, unit and choice of what a policy starts or queues; unit `NONE`: it waits."""
     if order == BY_CHANCE:
         return _random(state)
     if order == BY_INDEX:

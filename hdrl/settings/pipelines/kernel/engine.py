@@ -70,7 +70,7 @@ def begin(state):
 
 @jit
 def kernel_index(state, instance, kernel):
-    """Return the place of a kernel of an instance among all kernels of the episode."""
+    """Return the position of a kernel of an instance among all kernels of the episode."""
     s = state.scalars[0]
     first = state.instances[s.first_instance].first_place
     return state.instances[s.first_instance + instance].first_place - first + kernel
@@ -109,7 +109,7 @@ def _add_ready(state, instance, kernel):
 def _remove_ready(state, instance, kernel):
     s = state.scalars[0]
     position = 0
-    # Linear, since places move with every insertion, and the list is short.
+    # Linear, since positions move with every insertion, and the list is short.
     while state.ready[position].instance != instance or state.ready[position].kernel != kernel:
         position += 1
     for i in range(position, s.n_ready - 1):

@@ -121,7 +121,7 @@ def run_policy(
 ) -> NDArray[np.float64]:
     """Run one episode of each chosen environment under a policy, in one compiled call.
 
-    ``policy`` holds the numbers of order, place and fusion in `hdrl.settings.pipelines.kernel.codes`. Return all
+    ``policy`` holds the numbers of order, position and fusion in `hdrl.settings.pipelines.kernel.codes`. Return all
     objectives by number, shape ``(n_objectives, n_envs)``, 0 for other environments.
 
     Raises
@@ -147,7 +147,7 @@ def begin_one(batch: Borrowed[PipelinesState]) -> None:
 def dispatch_one(batch: Borrowed[PipelinesState], position: int, choice: int, unit: int) -> None:
     """Start or queue a kernel in the only environment of a batch, and go on to its next decision.
 
-    ``place`` is the number of the ready kernel, -1 to wait for the next event; ``choice`` and ``unit``, numbers in
+    ``position`` is the number of the ready kernel, -1 to wait for the next event; ``choice`` and ``unit``, numbers in
     their tables, must be possible.
     """
     SERVED.call(batch, _DISPATCH, _ONE, np.array([position, choice, unit], dtype=np.int64))

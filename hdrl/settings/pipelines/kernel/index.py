@@ -168,9 +168,9 @@ def _index(state):
 
 @jit
 def decide_by_index(state):
-    """Return place, unit and choice of the lowest row among kernels that are not held; unit `NONE`: all are held.
+    """Return position, unit and choice of the lowest row among kernels that are not held; unit `NONE`: all are held.
 
-    A kernel whose own lowest row is on a busy unit is held. Of equal rows, the first by place, choice and unit counts.
+    A kernel whose own lowest row is on a busy unit is held. Of equal rows the first by position, choice, unit counts.
     """
     look_ahead(state)
     found, unit, choice, lowest = NONE, NONE, NONE, 0.0

@@ -75,7 +75,7 @@ SCALARS_DTYPE = record_dtype(
         *of(np.float64, "earned", "rewarded"),
     ]
 )
-"""One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether the last action was
+"""One environment: dates; the positions of its instances in the table; counts; ``is_waiting`` if the last action was
 to wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
 generator; sums over ended instances; ``earned`` rewards not yet paid, ``rewarded`` the part of the objective that
 was."""
@@ -85,11 +85,11 @@ UNIT_DTYPE = record_dtype(of(np.int64, "stay", "end_us", "member", "head", "tail
 first and the last stay of its queue; the worst-case time of all that is queued."""
 
 STAY_DTYPE = record_dtype(of(np.int64, "instance", "choice", "unit", "start_us", "end_us", "worst_us", "next"))
-"""A kernel, alone or fused, on a unit: ``instance`` its place in the episode; ``start_us`` -1 while it is queued;
+"""A kernel, alone or fused, on a unit: ``instance`` its position in the episode; ``start_us`` -1 while it is queued;
 ``worst_us`` its worst-case time there; ``next`` what comes after it in the queue."""
 
 READY_DTYPE = record_dtype(of(np.int64, "instance", "kernel", "local_deadline_us", "place", "is_held"))
-"""A ready kernel: its instance (place in the episode), its number in the pipeline, its place among all kernels of the
+"""A ready kernel: instance (position in the episode), its number in the pipeline, its index among all kernels of the
 episode, its local deadline (when it must have ended if all that follows takes its worst time), and whether it may start
 only after the next event."""
 
@@ -123,7 +123,7 @@ class PipelinesState(NamedTuple):
     shares: Annotated[Ints, own(np.int64, "n_kernels")]
     progress: Annotated[Rows, own(PROGRESS_DTYPE, "n_instances")]
     stays: Annotated[Rows, own(STAY_DTYPE, "n_kernels")]  # in the order in which they were decided
-    # An index: its weights, and what is worked out anew for every decision: features of a row, and slacks by place
+    # An index: its weights, and what is worked out anew for every decision: features of a row, and slacks by position
     # among the ready kernels and unit
     weights: Annotated[Floats, own(np.float64, "n_weights")]
     features: Annotated[Floats, own(np.float64, "n_weights")]

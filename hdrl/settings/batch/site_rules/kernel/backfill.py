@@ -243,7 +243,7 @@ def _release_next(state, position, from_s, window_s, latest_s):
     Returns
     -------
     tuple
-        The place of the next running job, that of the last one that was released (-1: none), how many cores were, and
+        Position of the next running job, that of the last one that was released (-1: none), how many cores were, and
         where the window began.
     """
     is_slurm = state.settings[0].discipline == codes.SLURM

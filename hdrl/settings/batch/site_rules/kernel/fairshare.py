@@ -62,7 +62,7 @@ def _of_siblings(state, parent):
 def _level_share(share, of_shares, usage, of_usage):
     """Return the share of an account among its siblings over the share of their usage that it has."""
     if usage <= 0 or of_usage <= 0:
-        # Fair Tree: infinite without usage, so all such accounts tie for the first place; 0 without shares.
+        # Fair Tree: infinite without usage, so all such accounts tie for the first position; 0 without shares.
         return np.inf if share > 0 else 0.0
     return (share / of_shares) / (usage / of_usage) if of_shares > 0 else 0.0
 

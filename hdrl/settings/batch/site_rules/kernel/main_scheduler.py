@@ -180,7 +180,7 @@ def run_main(state, depth):
             continue
         result = try_now(state, entry)
         if result == FITS:
-            # The job leaves the queue with its entries in other partitions; some of them stood before this place.
+            # The job leaves the queue with its entries in other partitions; some of them stood before this position.
             position -= start_job(state, entry, position)
         elif result == WAITS:
             stop_partition(state, state.entries[entry].partition)

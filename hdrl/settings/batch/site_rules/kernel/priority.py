@@ -105,7 +105,7 @@ def enqueue(state, job):
 
 @jit
 def dequeue(state, job, position):
-    """Take a job out of the queue; return how many of its entries stood before a place."""
+    """Take a job out of the queue; return how many of its entries stood before a position."""
     s = state.scalars[0]
     state.jobs[job].is_queued = 0
     kept, n_before = np.int64(0), np.int64(0)

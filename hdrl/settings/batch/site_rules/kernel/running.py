@@ -316,7 +316,7 @@ def remove_running(state, job):
 
 @jit
 def start_job(state, entry, position):
-    """Start a job on the selected nodes; return how many of its entries stood before a place in the queue."""
+    """Start a job on the selected nodes; return how many of its entries stood before a position in the queue."""
     s, settings, job = state.scalars[0], state.settings[0], state.entries[entry].job
     row = state.jobs[job]
     n_before = dequeue(state, job, position)
