@@ -159,17 +159,17 @@ def made_up_site(name: str) -> tuple[Platform, Workload]:
 
 def _add_requests(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np.random.Generator) -> None:
     """Let a third of the jobs ask a site for something, and put some together into arrays."""
-    position = 0
-    while position < len(rows):
-        share_drawn, date_s = draws.random(), float(rows["submit_s"][position])
-        length, other = int(draws.integers(3, 7)), position + 1 - int(draws.integers(1, 9))
+    place = 0
+    while place < len(rows):
+        share_drawn, date_s = draws.random(), float(rows["submit_s"][place])
+        length, other = int(draws.integers(3, 7)), place + 1 - int(draws.integers(1, 9))
         kind = ("afterany", "afterok", "after", "singleton")[int(draws.integers(4))]
         delay_s, until_s = int(draws.integers(120, 900)), int(draws.integers(60, 1200))
         at_most, nice = int(draws.integers(1, 3)), int(draws.choice([100, 500, 1500]))
         requests: list[tuple[float, dict[str, str]]] = [
             (0.10, {"dependencies": f"{kind}:{other}"} if other > 0 else {}),
             (0.05, {"begin_s": f"{date_s + delay_s}"}),
-            (0.05, {"array": f"{position}", "array_limit": f"{at_most}"} if position + length <= len(rows) else {}),
+            (0.05, {"array": f"{place}", "array_limit": f"{at_most}"} if place + length <= len(rows) else {}),
             (0.05, {"nice": f"{nice}"}),
             (0.04, {"exclusive": "1"}),
             (0.04, {"cancelled_s": f"{date_s + until_s}"}),
@@ -178,15 +178,15 @@ def _add_requests(rows: NDArray[np.void], cells: list[dict[str, str]], draws: np
         ]
         chosen = requests[int(np.searchsorted(np.cumsum([share for share, _ in requests]), share_drawn))][1]
         length = length if "array" in chosen else 1
-        tasks = slice(position, position + length)
+        tasks = slice(place, place + length)
         if "array" in chosen:
-            chosen["partitions"] = cells[position]["partitions"]
-            rows["processors"][position] = rows["requested_processors"][position] = min(8, rows["processors"][position])
+            chosen["partitions"] = cells[place]["partitions"]
+            rows["processors"][place] = rows["requested_processors"][place] = min(8, rows["processors"][place])
             for column in ("submit_s", "requested_s", "processors", "requested_processors", "user"):
-                rows[column][tasks] = rows[column][position]
+                rows[column][tasks] = rows[column][place]
         for cell in cells[tasks]:
             cell |= chosen
-        position += length
+        place += length
 
 
 def recorded(folder: Path, sites: Iterable[str], settings: SlurmSettings) -> Iterator[str]:
@@ -200,15 +200,15 @@ def recorded(folder: Path, sites: Iterable[str], settings: SlurmSettings) -> Ite
     for name in sites:
         platform, workload = made_up_site(name)
         for number in range(1, N_RUNS + 1):
-            position = folder / f"{name}-{number}"
-            if position.exists():
+            place = folder / f"{name}-{number}"
+            if place.exists():
                 continue
             with TemporaryDirectory() as run:
                 trace = simulate(
                     platform, workload, OURS, simulator="slurm", slurm=settings, folder=Path(run), energy=False
                 )
-                keep_run(Path(run), position)
-            yield f"{position.name}: {trace.info['slurm_overhead_s']} s a job to launch and to end it"
+                keep_run(Path(run), place)
+            yield f"{place.name}: {trace.info['slurm_overhead_s']} s a job to launch and to end it"
 
 
 @PROTOCOLS.register("slurm-fidelity")

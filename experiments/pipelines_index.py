@@ -174,11 +174,11 @@ def _classic(world: PipelinesWorld, loads: Sequence[PipelineLoad], name: str) ->
         indexed = IndexedLoads(world.units, loads)
         return indexed.run(indexed.whole, RULES[name].codes, n_threads=usable_cores())[:, 0]
     found = np.zeros((len(OBJECTIVES), len(loads)))
-    for position, load in enumerate(loads):
+    for place, load in enumerate(loads):
         trace = simulate(world.units, load, name, plan=best_mapping(world.units, load).plan)
         late_us = np.maximum(trace.end_us - load.instances["deadline_us"], 0)
-        found[OBJECTIVES["miss_ratio"], position] = trace.is_missed.mean()
-        found[OBJECTIVES["mean_tardiness_s"], position] = late_us.mean() / 1e6
+        found[OBJECTIVES["miss_ratio"], place] = trace.is_missed.mean()
+        found[OBJECTIVES["mean_tardiness_s"], place] = late_us.mean() / 1e6
     return found
 
 
@@ -214,7 +214,7 @@ def misses(
 
 
 def ratios_to(
-    references: Mapping[str, Floats], candidate_values: Mapping[str, Floats], classic: str, position: str
+    references: Mapping[str, Floats], candidate_values: Mapping[str, Floats], classic: str, place: str
 ) -> dict[str, Finding]:
     """Return the findings for a part or a world."""
     columns = {f"misses of {classic}": "classic", "misses untrained": "untrained"}
@@ -222,9 +222,9 @@ def ratios_to(
     found = {"misses": Finding(float(means[0]), trainings=tuple(means[1:].tolist()))}
     found |= {column: Finding(float(references[reference][:, 0].mean())) for column, reference in columns.items()}
     for column, reference in ((TO_CLASSIC, "classic"), ("misses, to untrained", "untrained")):
-        found[column] = ratio_of_means(candidate_values["misses"], references[reference][:, 0], f"{position}, {column}")
+        found[column] = ratio_of_means(candidate_values["misses"], references[reference][:, 0], f"{place}, {column}")
     column = "tardiness, to best classic"
-    found[column] = ratio_of_means(candidate_values["tardiness"], references["classic"][:, 1], f"{position}, {column}")
+    found[column] = ratio_of_means(candidate_values["tardiness"], references["classic"][:, 1], f"{place}, {column}")
     return found
 
 
@@ -241,12 +241,12 @@ def _by_utilization(classic: str, trained: Sequence[Floats]) -> dict[Place, Find
     candidates = checked_weights(np.array([start_weights(), *trained]))
     values = indexed.run(indexed.whole, INDEX_CODES, candidates, n_threads=usable_cores())[number]
     reference_values = _classic(OWN, loads, classic)[number]
-    for position, utilization in enumerate(UTILIZATIONS):
+    for place, utilization in enumerate(UTILIZATIONS):
         row = f"last part at {utilization:g}"
-        means = values[:, position :: len(UTILIZATIONS)].mean(axis=1).tolist()
+        means = values[:, place :: len(UTILIZATIONS)].mean(axis=1).tolist()
         found[row, "misses"] = Finding(means[1], trainings=tuple(means[2:]))
         found[row, "misses untrained"] = Finding(means[0])
-        found[row, f"misses of {classic}"] = Finding(float(reference_values[position :: len(UTILIZATIONS)].mean()))
+        found[row, f"misses of {classic}"] = Finding(float(reference_values[place :: len(UTILIZATIONS)].mean()))
     return found
 
 
@@ -261,8 +261,8 @@ def _without(weights: Floats) -> dict[Place, Finding]:
     values = indexed.run(indexed.whole, INDEX_CODES, np.array(candidates), n_threads=usable_cores())
     by_seed = values[OBJECTIVES["miss_ratio"]].reshape(len(candidates), len(LAST), len(UTILIZATIONS)).mean(axis=2)
     return {
-        ("last part", f"misses without {name}, to with"): ratio_of_means(by_seed[[position]].T, by_seed[0], name)
-        for position, name in enumerate(WITHOUT, 1)
+        ("last part", f"misses without {name}, to with"): ratio_of_means(by_seed[[place]].T, by_seed[0], name)
+        for place, name in enumerate(WITHOUT, 1)
     }
 
 

@@ -49,17 +49,17 @@ def slurm_command(
     out: Path,
     bound: float,
     interval: float,
-    position: Path | None,
+    place: Path | None,
     n_workers: int | None,
 ) -> None:
     """Write the files that make Slurm follow POLICY (a name, or an evolved model), and the simulated promise."""
     from hdrl.deploy import DeployChoices, export
     from hdrl.experiment.compare.comparison import CompareProgress
 
-    if position is not None and not position.is_absolute():
-        raise OptionsError(f"--place is {str(position)!r}, expected an absolute path")
+    if place is not None and not place.is_absolute():
+        raise OptionsError(f"--place is {str(place)!r}, expected an absolute path")
     progress = CompareProgress(message=lambda text: click.echo(text, err=True))
-    choices = DeployChoices(bound * 86400, interval, position)
+    choices = DeployChoices(bound * 86400, interval, place)
     deployment = export(policy, site, out, choices, n_workers=n_workers, progress=progress)
     click.echo(deployment.promise.verdict)
     click.echo(f"{out}: read {out / 'README.md'} before you install anything")

@@ -88,10 +88,10 @@ class LazyGroup(CleanErrors, click.Group):
             if ctx.resilient_parsing:  # the tab key behind a misspelled command
                 return None
             ctx.fail(f"no command {cmd_name!r}; {_suggest(cmd_name)}")
-        position = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(position.module), position.attribute)
+        place = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(place.module), place.attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{position.module}.{position.attribute} is not a command")
+            raise TypeError(f"{place.module}.{place.attribute} is not a command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -108,8 +108,8 @@ def _show(table: SideBySide) -> None:
     for name, numbers in table.values.items():
         form = metric_form(name, table.infos[name], numbers)
         texts = [
-            f"[bold]{form.number(number)}[/bold]" if position in best[name] else form.number(number)
-            for position, number in enumerate(numbers)
+            f"[bold]{form.number(number)}[/bold]" if place in best[name] else form.number(number)
+            for place, number in enumerate(numbers)
         ]
         quotient = [_quotient(*numbers)] if is_pair else []
         drawn.add_row(name, *texts, *quotient, form.unit)

@@ -232,10 +232,10 @@ def forbid_writing(folder: str) -> bool:
     if rules < 0:
         return True
     for path in (folder, os.devnull):
-        position = os.open(path, os.O_PATH)
+        place = os.open(path, os.O_PATH)
         allowed = rights if path == folder else 1 << 1
-        call(_ADD_RULE, rules, 1, ctypes.c_char_p(struct.pack("=Qi", allowed, position)), 0)
-        os.close(position)
+        call(_ADD_RULE, rules, 1, ctypes.c_char_p(struct.pack("=Qi", allowed, place)), 0)
+        os.close(place)
     is_restricted = call(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
     return not is_restricted

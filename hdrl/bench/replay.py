@@ -33,8 +33,8 @@ def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_py
     world = world_of(named, result.sweep(named))
     plan = world.plan
     candidates = [one for one in (world.baseline(), world.candidate()) if runs_python or not one.is_file]
-    position = setting_ref(plan.request.setting_name, plan.request.folder)
-    runner = PointRunner(position, plan.request, plan.machine, plan.loads, world.cases, tuple(candidates))
+    place = setting_ref(plan.request.setting_name, plan.request.folder)
+    runner = PointRunner(place, plan.request, plan.machine, plan.loads, world.cases, tuple(candidates))
     points = [
         Point(window, who, seed)
         for window in windows

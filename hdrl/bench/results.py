@@ -110,13 +110,13 @@ class BenchResult:
 
 def candidate_text(card: Card, folder: Path) -> str:
     """Return the entry as a sweep names candidates."""
-    position = folder / ENTRY_FOLDER
+    place = folder / ENTRY_FOLDER
     if card.kind == "policy":
         return f"{card.name}={card.policy}"
     if card.kind in ("python", "program"):
-        return f"{card.name}={position / card.files[0]}{card.policy}"
+        return f"{card.name}={place / card.files[0]}{card.policy}"
     one = card.files[0] if len(card.files) == 1 else f"*{Path(card.files[0]).suffix}"
-    return f"{card.name}={position / one}"
+    return f"{card.name}={place / one}"
 
 
 def kind_of(candidate: Candidate) -> str:

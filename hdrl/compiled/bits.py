@@ -72,17 +72,17 @@ def has(words, value):
 @jit
 def after_skipping(words, value, n):
     """Return the number of a set that is at least ``value`` and has ``n`` such before it; there must be one."""
-    position = word_of(value)
-    word = words[position] & (ALL << np.uint64(value & _MASK))
+    place = word_of(value)
+    word = words[place] & (ALL << np.uint64(value & _MASK))
     n_here = n_of(word)
     while n >= n_here:
         n -= n_here
-        position += 1
-        word = words[position]
+        place += 1
+        word = words[place]
         n_here = n_of(word)
     for _ in range(n):
         word = without_lowest(word)
-    return number(position, word)
+    return number(place, word)
 
 
 @jit
@@ -94,23 +94,23 @@ def lowest_ones(n):
 @jit
 def cut(words, value, n):
     """Return ``n`` bits of a set as a word, 1 to `WORD`: the lowest one stands for ``value``."""
-    position, shift = word_of(value), value & _MASK
-    upper = words[position + 1] << np.uint64(_MASK - shift) << _ONE
-    return (words[position] >> np.uint64(shift) | upper) & lowest_ones(n)
+    place, shift = word_of(value), value & _MASK
+    upper = words[place + 1] << np.uint64(_MASK - shift) << _ONE
+    return (words[place] >> np.uint64(shift) | upper) & lowest_ones(n)
 
 
 @jit
 def put_word(words, value, word):
     """Put the numbers that the bits of a word stand for into a set: the lowest one stands for ``value``."""
-    position, shift = word_of(value), value & _MASK
-    words[position] |= word << np.uint64(shift)
-    words[position + 1] |= word >> np.uint64(_MASK - shift) >> _ONE
+    place, shift = word_of(value), value & _MASK
+    words[place] |= word << np.uint64(shift)
+    words[place + 1] |= word >> np.uint64(_MASK - shift) >> _ONE
 
 
 @jit
-def number(position, word):
-    """Return the lowest number that a word, ``words[position]`` or what is left of it, still holds; it is not zero."""
-    return (position << _SHIFT) + lowest(word)
+def number(place, word):
+    """Return the lowest number that a word still holds, which is ``words[place]`` or what is left of it; not zero."""
+    return (place << _SHIFT) + lowest(word)
 
 
 @jit

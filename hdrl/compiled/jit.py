@@ -114,10 +114,10 @@ def backend(name: str) -> Any:
     ``"bits.lowest"``.
     """
     module, _, own = name.partition(".")
-    position = f"hdrl.compiled.fast.{module}" if IS_FAST else "hdrl.compiled.plain"
+    place = f"hdrl.compiled.fast.{module}" if IS_FAST else "hdrl.compiled.plain"
     if JIT_DISABLED:
-        return getattr(import_module(position), own)
-    return Later(lambda: getattr(import_module(position), own))
+        return getattr(import_module(place), own)
+    return Later(lambda: getattr(import_module(place), own))
 
 
 @contextlib.contextmanager

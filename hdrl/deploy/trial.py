@@ -88,8 +88,8 @@ def _write(
     folder: Path,
     date_s: float,
 ) -> None:
-    position = folder / FOLDER
-    position.mkdir()
+    place = folder / FOLDER
+    place.mkdir()
     deployment = Deployment(
         made_by=f"hdrl {VERSION}",
         site=platform.name,
@@ -106,10 +106,10 @@ def _write(
         interval_s=settings.interval_s,
         promise=Promise(policy=policy.name, baseline="slurm", verdict="", ratios=[], blocks={}, rings={}),
     )
-    write_deployment(position, deployment)
+    write_deployment(place, deployment)
     history = workload.history
     ended = np.zeros(0, dtype=np.int64)
     if history is not None and workload.positions is not None:
         ended = history.ended_before(float(history.submit_s[workload.positions].min()))
-    learned_groups(history, ended, account_of).write(position / GROUPS)
-    (folder / LUA).write_text(lua_text(policy, LuaSite.of(deployment, position)))
+    learned_groups(history, ended, account_of).write(place / GROUPS)
+    (folder / LUA).write_text(lua_text(policy, LuaSite.of(deployment, place)))

@@ -158,13 +158,13 @@ def percentiles(values: FloatArray, percents: Sequence[float]) -> FloatArray:
     ordered = np.sort(values, axis=-1)
     last = ordered.shape[-1] - 1
     found = np.empty((len(percents), *ordered.shape[:-1]))
-    for index, percent in enumerate(percents):
+    for place, percent in enumerate(percents):
         position = last * (percent / 100)
         low = int(position)
         share = position - low
         below, above = ordered[..., low], ordered[..., min(low + 1, last)]
         gap = above - below
-        found[index] = above - gap * (1 - share) if share >= 0.5 else below + gap * share
+        found[place] = above - gap * (1 - share) if share >= 0.5 else below + gap * share
     return np.where(np.isnan(ordered[..., -1]), np.nan, found)
 
 

@@ -42,10 +42,10 @@ def _texts(found: SiteImport, field: str) -> list[str]:
 
 def write_gpu_files(folder: Path, found: SiteImport) -> None:
     """Write nodes and jobs as Alibaba's gpu-v2023 has them, and options that name both."""
-    position = folder / FOLDER
-    position.mkdir()
+    place = folder / FOLDER
+    place.mkdir()
     models = {name: model for name, _, _, _, model in found.dump.nodes}
-    with atomic_table(position / "nodes.csv", ["sn", "cpu_milli", "memory_mib", "gpu", "model"]) as write_row:
+    with atomic_table(place / "nodes.csv", ["sn", "cpu_milli", "memory_mib", "gpu", "model"]) as write_row:
         for one in found.conf.nodes:
             for name in node_names(one.names):
                 model = models.get(name, _ANY) if one.gpus else ""
@@ -58,7 +58,7 @@ def write_gpu_files(folder: Path, found: SiteImport) -> None:
     names = [_texts(found, field) for field in _KNOWN.values()]
     first_s = float(np.floor(records["eligible_s"].min()))
     memory = np.where(records["memory_kb"] > 0, records["memory_kb"] * records["cores"] / 1024, 0.0)
-    with atomic_table(position / "jobs.csv", columns) as write_row:
+    with atomic_table(place / "jobs.csv", columns) as write_row:
         for number, row in enumerate(records):
             start_s = row["start_s"] - first_s
             dates = [row["eligible_s"] - first_s, start_s + row["run_s"], start_s]
@@ -73,4 +73,4 @@ def write_gpu_files(folder: Path, found: SiteImport) -> None:
         "load": {"unrunnable": "leave out"},
         "agent": {"type": "CLASSIC", "policy": "fifo"},
     }
-    write_json(position / "options.json", options)
+    write_json(place / "options.json", options)

@@ -100,8 +100,8 @@ class Clock:
         for column in columns[1:]:
             early = np.flatnonzero(column < latest_s)
             if len(early):
-                slices, position = np.unique(np.floor(column[early] / _SLICE_S).astype(np.int64), return_inverse=True)
-                column[early] += np.array([self._repeated_s(number) for number in slices.tolist()])[position]
+                slices, place = np.unique(np.floor(column[early] / _SLICE_S).astype(np.int64), return_inverse=True)
+                column[early] += np.array([self._repeated_s(number) for number in slices.tolist()])[place]
             latest_s = np.fmax(latest_s, column)
 
     def _repeated_s(self, number: int) -> float:
@@ -137,14 +137,14 @@ class Clock:
         seconds = np.full(len(texts), np.nan)
         is_bad = np.zeros(len(texts), dtype=bool)
         is_local = np.zeros(len(texts), dtype=bool)
-        for position, text in enumerate(texts):
+        for place, text in enumerate(texts):
             if text in ABSENT:
                 continue
             try:
-                seconds[position], is_local[position] = _date(text)
-                is_bad[position] = not _EARLIEST_S <= seconds[position] <= _LATEST_S
+                seconds[place], is_local[place] = _date(text)
+                is_bad[place] = not _EARLIEST_S <= seconds[place] <= _LATEST_S
             except (ValueError, OverflowError):
-                is_bad[position] = True
+                is_bad[place] = True
         seconds[is_bad] = np.nan
         is_local &= ~is_bad
         if np.any(is_local):
@@ -155,14 +155,14 @@ class Clock:
         self.n_local += int(np.count_nonzero(counts))
         if self._zone is None:
             return local_s
-        slices, position = np.unique(np.floor(local_s / _SLICE_S).astype(np.int64), return_inverse=True)
+        slices, place = np.unique(np.floor(local_s / _SLICE_S).astype(np.int64), return_inverse=True)
         days, day = np.unique(slices // _SLICES_OF_A_DAY, return_inverse=True)
         offsets = np.array([self._offset_of_day(number) for number in days.tolist()])[day]
         is_double = np.zeros(len(slices), dtype=bool)
         for i in np.flatnonzero(np.isnan(offsets)).tolist():
             offsets[i], is_double[i] = self._offset(int(slices[i]))
-        self.n_ambiguous += int(np.count_nonzero(is_double[position] & counts))
-        return np.asarray(local_s - offsets[position], dtype=np.float64)
+        self.n_ambiguous += int(np.count_nonzero(is_double[place] & counts))
+        return np.asarray(local_s - offsets[place], dtype=np.float64)
 
     def _offset_of_day(self, number: int) -> float:
         """Return the seconds by which the zone is ahead of UTC on a day, NaN if clocks change on it."""

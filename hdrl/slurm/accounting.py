@@ -240,8 +240,8 @@ def plan_of(accounting: Accounting, folder: Path, port: int, speed: float) -> di
 
 
 def _where(folder: Path, user: str) -> list[str]:
-    position = folder / "database"
-    return [f"--user={user}", f"--datadir={position}", f"--tmpdir={position}", "--innodb-log-file-size=16M"]
+    place = folder / "database"
+    return [f"--user={user}", f"--datadir={place}", f"--tmpdir={place}", "--innodb-log-file-size=16M"]
 
 
 _NEW = ("--auth-root-authentication-method=normal", "--skip-test-db")

@@ -158,13 +158,13 @@ _NEEDED = (JOBS, "jobcomp.txt", CONF)
 FILES = (*_NEEDED, EVENTS, CYCLES, ACCOUNTS, QOS)
 
 
-def keep_run(folder: Path, position: Path) -> None:
+def keep_run(folder: Path, place: Path) -> None:
     """Write the files of a run folder that `read_run` needs into a new folder, compressed, always to the same bytes."""
-    position.mkdir(parents=True)
+    place.mkdir(parents=True)
     for name in FILES:
         source = folder / FOLDER / name
         if source.is_file():
-            (position / f"{name}.gz").write_bytes(gzip.compress(source.read_bytes(), mtime=0))
+            (place / f"{name}.gz").write_bytes(gzip.compress(source.read_bytes(), mtime=0))
 
 
 def print_progress(parser: argparse.ArgumentParser, lines: Iterable[str]) -> None:
@@ -347,7 +347,7 @@ def _log(
     dates: list[tuple[float, float]] = []
     numbers: list[range] = []
     queues: list[int] = []
-    for position, job in enumerate(found.jobs):
+    for place, job in enumerate(found.jobs):
         tasks = _tasks(ended, job, by_key)
         numbers.append(range(len(lines) + 1, len(lines) + 1 + len(tasks)))
         for task in tasks:
@@ -361,8 +361,8 @@ def _log(
             lines.append((number, submit_s, run_s, job.cores, job.cores, limit_s or run_s))
             dates.append((task.eligible_s - began_s, start_s))
             queues.append(-1 if job.qos is None else qos.index(job.qos))
-            cell = _cell(job, position, number, submit_s, when)
-            waits_for = _dependencies(path, position, job)
+            cell = _cell(job, place, number, submit_s, when)
+            waits_for = _dependencies(path, place, job)
             if waits_for:
                 cell["dependencies"] = ",".join(one.text(numbers) for one in waits_for)
                 if task.start_s is None:
@@ -407,7 +407,7 @@ def _whole(completions: Sequence[Completion]) -> list[Completion]:
 
 def _cell(
     job: _Job,
-    position: int,
+    place: int,
     number: int,
     submit_s: float,
     when: Mapping[tuple[str, int | None], float],
@@ -419,13 +419,13 @@ def _cell(
         "exclusive": 1 if job.exclusive else None,
         "nice": job.nice,
         "begin_s": None if job.begin_s is None else repr(submit_s + job.begin_s),
-        "array": None if job.array is None else position,
+        "array": None if job.array is None else place,
         "array_limit": job.throttle,
         "het_group": job.het,
         "nodes": job.nodes,
         "features": job.features,
-        "held_until_s": when.get(("release", position)),
-        "cancelled_s": when.get(("cancel", position)),
+        "held_until_s": when.get(("release", place)),
+        "cancelled_s": when.get(("cancel", place)),
     }
     return {"job": str(number)} | {column: str(value) for column, value in found.items() if value is not None}
 

@@ -40,13 +40,13 @@ def looped(chances, returns, discounts, low: float, high: float) -> list[list[fl
         found = [0.0] * n_atoms
         for j, chance in enumerate(row):
             moved = min(max(earned + discount * (low + j * gap), low), high)
-            position = (moved - low) / gap
-            below, above = math.floor(position), math.ceil(position)
+            place = (moved - low) / gap
+            below, above = math.floor(place), math.ceil(place)
             if below == above:
                 found[below] += chance
             else:
-                found[below] += chance * (above - position)
-                found[above] += chance * (position - below)
+                found[below] += chance * (above - place)
+                found[above] += chance * (place - below)
         rows.append(found)
     return rows
 

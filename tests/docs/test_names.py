@@ -16,11 +16,11 @@ NEED_TORCH = ("hdrl.learn", "hdrl.agents", "hdrl.experiment.Model")
 def exists(dotted: str) -> bool:
     """Tell whether a dotted name leads somewhere; the last part may be an attribute, or one of a class."""
     found: object = None
-    position = ""
+    place = ""
     for name in dotted.split("."):
-        position = f"{position}.{name}".lstrip(".")
+        place = f"{place}.{name}".lstrip(".")
         try:
-            found = importlib.import_module(position)
+            found = importlib.import_module(place)
         except ModuleNotFoundError as error:
             if error.name is not None and not error.name.startswith("hdrl"):
                 pytest.skip(f"needs {error.name}")
@@ -44,7 +44,7 @@ def test_files_and_links_lead_somewhere(page: Path):
     files = set(re.findall(r"`((?:hdrl|agents|launcher|tests|examples)/[\w/.]+)`", text))
     positions = [ROOT / name.replace("hdrl/agents", "agents") for name in files]
     links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
-    assert sorted(str(position) for position in (*positions, *links) if not position.exists()) == []
+    assert sorted(str(place) for place in (*positions, *links) if not place.exists()) == []
 
 
 def test_the_reference_names_modules():

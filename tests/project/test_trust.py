@@ -155,11 +155,11 @@ def test_no_command_runs_what_results_name(
     ],
 )
 def test_no_text_of_results_is_run_wherever_it_stands(
-    evil: Path, position: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evil: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Each key of options and sweeps of batch jobs names the file, one at a time."""
     monkeypatch.chdir(tmp_path)
-    named = position.format(folder=evil)
+    named = place.format(folder=evil)
     base: dict[str, Any] = json.loads((ROOT / "examples" / "demo.json").read_text())
     agent = {"file": named, "type": "LEARNING", "input_model": named, "output_model": named}
     learning = {"algorithm": named, "environment": named, "reward": named, "arguments": {"objective": named}}

@@ -64,16 +64,16 @@ def stand_ins(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, names: Sequence[str] = COMMANDS, **changes: str | None
 ) -> None:
     """Put commands on PATH that do as they should, apart from the changes; ``None``: there is none."""
-    position = folder / "bin"
-    position.mkdir()
+    place = folder / "bin"
+    place.mkdir()
     for name in names:
         code = changes[name] if name in changes else GOOD[name]
         if code is not None:
-            path = position / name
+            path = place / name
             version = "print('slurm-wlm 22.05.8'); sys.exit(0)"
             path.write_text(f"#!{sys.executable}\nimport sys\nif sys.argv[1:] == ['-V']:\n    {version}\n{code}\n")
             path.chmod(0o755)
-    monkeypatch.setenv("PATH", str(position))
+    monkeypatch.setenv("PATH", str(place))
     monkeypatch.setattr(cluster, "_MORE_PLACES", "")
 
 

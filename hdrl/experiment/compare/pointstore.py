@@ -165,15 +165,15 @@ def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str
         raise OutputError(f"{folder}: holds another comparison ({what}); expected a new folder")
 
 
-def _difference(found: Mapping[str, Any], expected: Mapping[str, Any], position: str = "") -> str:
+def _difference(found: Mapping[str, Any], expected: Mapping[str, Any], place: str = "") -> str:
     """Name the first entry that differs, with its values unless they are hashes or lists."""
     name = next(key for key in (*expected, *found) if found.get(key) != expected.get(key))
     there, here = found.get(name), expected.get(name)
     if isinstance(there, Mapping) and isinstance(here, Mapping):
-        return _difference(there, here, f"{position}{name}.")
+        return _difference(there, here, f"{place}{name}.")
     if all(isinstance(value, str | int | float) and len(str(value)) < _SHORT for value in (there, here)):
-        return f"{position}{name} is {readable(str(there))}, not {readable(str(here))}"
-    return f"{position}{name} differs"
+        return f"{place}{name} is {readable(str(there))}, not {readable(str(here))}"
+    return f"{place}{name} differs"
 
 
 _SHORT = 40

@@ -153,17 +153,17 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         if wrong.any():
             return int(np.argmax(wrong)), 0
         rows, n = np.flatnonzero(chosen), self.n_actions
-        position, taken = self._place[rows], actions[rows]
-        position[:, 1] += 1
-        position[:, 2] = position[:, 2] * n + 1 + taken
-        position[:, 3] = position[:, 3] * n + taken
+        place, taken = self._place[rows], actions[rows]
+        place[:, 1] += 1
+        place[:, 2] = place[:, 2] * n + 1 + taken
+        place[:, 3] = place[:, 3] * n + taken
         self._rewards[rows] = 0.0
-        done = position[:, 1] == self.n_steps
-        self._end_jobs(rows[done], position[done])
-        position[done, 0] += 1
-        position[done, 1:] = 0
-        self._place[rows] = position
-        ends = done & (position[:, 0] == self._windows[rows, 2])
+        done = place[:, 1] == self.n_steps
+        self._end_jobs(rows[done], place[done])
+        place[done, 0] += 1
+        place[done, 1:] = 0
+        self._place[rows] = place
+        ends = done & (place[:, 0] == self._windows[rows, 2])
         self._lengths[rows] += 1
         self._returns[rows] += self._rewards[rows]
         self._terminations[rows] = self._has_ended[rows] = ends
@@ -173,17 +173,17 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         self._masks[over, 0] = 1
         return ALL_LEGAL, len(over)
 
-    def _end_jobs(self, rows: NDArray[np.int64], position: NDArray[np.int64]) -> None:
+    def _end_jobs(self, rows: NDArray[np.int64], place: NDArray[np.int64]) -> None:
         """Record the sequences and values of the finished jobs of some rows."""
-        jobs, sequences = position[:, 0], position[:, 3]
+        jobs, sequences = place[:, 0], place[:, 3]
         self._sequence[rows, jobs] = sequences
         accuracy = self._worth[self._table[rows, jobs], sequences, self._draw[rows, jobs]]
         self._validation[rows] += accuracy
         self._rewards[rows] = 100.0 * elementary.tan(accuracy * math.pi / 2) if self.reward == "tangent" else accuracy
 
     def _show(self, rows: NDArray[np.int64]) -> None:
-        position = self._place[rows]
-        self._observations[rows] = self._seen[self._table[rows, position[:, 0]], position[:, 2]]
+        place = self._place[rows]
+        self._observations[rows] = self._seen[self._table[rows, place[:, 0]], place[:, 2]]
 
     def _help(self, number: int) -> None:
         """Do nothing: a batch takes some microseconds."""

@@ -88,21 +88,21 @@ def features(model: DnnModel, time_left: float, decided: float) -> Floats:
     found = np.zeros((n_blocks, len(NAMES)))
     for block, (at, end) in enumerate(zip(model.targets, ends, strict=True)):
         _, inserted, _ = split_block(model.blocks[at])
-        position = block / (n_blocks - 1) if n_blocks > 1 else 1.0
+        place = block / (n_blocks - 1) if n_blocks > 1 else 1.0
         growth = (n_now + _n_weights(inserted)) / n_now
         width, ratio, size, classes = elementary.log(
             np.array([inserted[0].sizes[1], growth, n_now, model.n_outputs])
         ).tolist()
         values = {
             "deepens": 1.0,
-            "place": position,
+            "place": place,
             "is_last": float(block == n_blocks - 1),
             "time_left": time,
-            "place_and_time": position * time,
+            "place_and_time": place * time,
             "step": decided,
-            "place_and_step": position * decided,
+            "place_and_step": place * decided,
             "is_convolution": float(inserted[0].kind != "linear"),
-            "place_and_convolutions": position * has_convolutions,
+            "place_and_convolutions": place * has_convolutions,
             "width": width - 3.0,
             "growth": ratio,
             "size": size - 7.0,
@@ -181,14 +181,14 @@ def run_index(loads: Sequence[Jobs], weights: ArrayLike) -> Floats:
     """Return the mean validation accuracy of whole loads under candidates, shape ``(n_candidates, n_loads)``."""
     candidates = np.atleast_2d(checked_weights(weights))
     found = np.zeros((len(candidates), len(loads)))
-    for position, load in enumerate(loads):
+    for place, load in enumerate(loads):
         chosen = IndexedTables(load.tables).sequences(candidates)
         for number, sequences in enumerate(chosen):
             values = [
                 load.tables[table].validation[sequences[table], draw]
                 for table, draw in zip(load.table.tolist(), load.draw.tolist(), strict=True)
             ]
-            found[number, position] = np.mean(values)
+            found[number, place] = np.mean(values)
     return found
 
 

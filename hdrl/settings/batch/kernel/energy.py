@@ -177,9 +177,9 @@ def pace_on_curve(curve, total_mb_per_s, own_mb_per_s, n_others):
     start = (curve.da - n_others) * curve.db
     width = curve.dc - n_others * curve.dd
     # with so large a number of other cores that no range lies between low and high demand, a core has one or the other
-    position = (own_mb_per_s - start) / width if width > 0.0 else (1.0 if own_mb_per_s > start else 0.0)
-    position = min(1.0, max(0.0, position))
-    light = 1.0 - position * position * position * (position * (position * 6.0 - 15.0) + 10.0)
+    place = (own_mb_per_s - start) / width if width > 0.0 else (1.0 if own_mb_per_s > start else 0.0)
+    place = min(1.0, max(0.0, place))
+    light = 1.0 - place * place * place * (place * (place * 6.0 - 15.0) + 10.0)
     least = (1.0 + NEIGHBOUR * n_others * light) / (1.0 + NEIGHBOUR * n_others)
     return max(least, 1.0 + curve.b * (total_mb_per_s - curve.c))
 

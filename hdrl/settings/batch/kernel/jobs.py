@@ -140,8 +140,8 @@ def _share_memory(state, job):
             continue
         previous = processor
         find_paces(state, processor)
-        position = state.processors[processor]
-        for core in range(position.first_core, position.end_core):
+        place = state.processors[processor]
+        for core in range(place.first_core, place.end_core):
             beside = state.cores[core].job
             if beside >= 0 and beside != job:
                 state.jobs[beside].n_slowest = 0

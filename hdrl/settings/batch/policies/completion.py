@@ -63,12 +63,12 @@ class MinMin(Backfilling):
 
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         del queue
-        for job, position in self._plan(machine, arrivals[: self.max_planned]):
-            needed_mib = float(machine.jobs["memory_mib"][job]) * len(position.cores)
-            if position.start_s > machine.now_s or needed_mib > machine.free_memory_mib[position.node]:
+        for job, place in self._plan(machine, arrivals[: self.max_planned]):
+            needed_mib = float(machine.jobs["memory_mib"][job]) * len(place.cores)
+            if place.start_s > machine.now_s or needed_mib > machine.free_memory_mib[place.node]:
                 continue
-            end_s = machine.start(job, np.sort(position.cores))
-            self._ends_s.update(dict.fromkeys(position.cores.tolist(), end_s))
+            end_s = machine.start(job, np.sort(place.cores))
+            self._ends_s.update(dict.fromkeys(place.cores.tolist(), end_s))
 
     def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Placement]]:
         return _planned(machine, self._ready_s(machine), jobs, largest_first=False)
@@ -95,7 +95,7 @@ class Duplex(MinMin):
     def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Placement]]:
         ready_s = self._ready_s(machine)
         plans = [_planned(machine, ready_s, jobs, largest_first=largest) for largest in (False, True)]
-        return min(plans, key=lambda plan: max(position.end_s for _, position in plan))
+        return min(plans, key=lambda plan: max(place.end_s for _, place in plan))
 
 
 MAPPINGS: Mapping[str, type[MinMin]] = MappingProxyType({"min_min": MinMin, "max_min": MaxMin, "duplex": Duplex})
@@ -113,13 +113,13 @@ def _planned(
     choose: Any = max if largest_first else min
     while best:
         job = choose(best, key=lambda one: best[one].end_s)
-        position = best.pop(job)
-        plan.append((job, position))
+        place = best.pop(job)
+        plan.append((job, place))
         # Cores are not free again at once, even where a job is expected to take no time.
-        ready_s[position.cores] = max(position.end_s, math.nextafter(position.start_s, math.inf))
+        ready_s[place.cores] = max(place.end_s, math.nextafter(place.start_s, math.inf))
         # Cores are only taken, so that only those who wanted this node may do better elsewhere now.
         for other, wanted in best.items():
-            if wanted.node == position.node:
+            if wanted.node == place.node:
                 best[other] = _best_placement(machine, ready_s, cores_of, other)
     return plan
 

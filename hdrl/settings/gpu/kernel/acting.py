@@ -97,7 +97,7 @@ def _any_starts(w):
 
 @jit
 def _may_preempt(w, i):
-    """Return whether the running job at a position of the list may give way: not at the date at which it started."""
+    """Return whether the running job at a place of the list may give way: not at the date at which it started."""
     if i >= w.counts[state.N_RUNNING] or w.counts[state.N_WAITING] == 0:
         return False
     return w.jobs.since_s[w.queue.running[i]] < w.now_s[0]
@@ -253,8 +253,8 @@ def _act(w, action):
         # Marks the date, so that the job does not start again before something else happens (`_may_start`).
         w.queue.events[j].key = w.now_s[0]
     else:
-        position = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS] + action // w.agent.sizes[codes.N_PLACEMENTS]
-        j = waiting_at(w, position)
+        place = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS] + action // w.agent.sizes[codes.N_PLACEMENTS]
+        j = waiting_at(w, place)
         placement = w.agent.placements[action % w.agent.sizes[codes.N_PLACEMENTS]]
         node = find_gpus(w, j, placement) if may_fit(w, j) else NOWHERE
         if node != NOWHERE:

@@ -31,13 +31,13 @@ def act(state, action):
     if action == settings.max_ready * n_units * n_depths:
         wait(state)
         return
-    position = action // (n_units * n_depths)
+    place = action // (n_units * n_depths)
     unit = action // n_depths % n_units
     # With lookahead nothing queues: a kernel that prefers a busy unit may choose anew at the next event.
     if settings.has_lookahead == 1 and state.unit[unit].stay != NONE:
-        hold(state, position)
+        hold(state, place)
     else:
-        dispatch(state, position, kernel_row(state, position).first_choice + action % n_depths, unit)
+        dispatch(state, place, kernel_row(state, place).first_choice + action % n_depths, unit)
     s = state.scalars[0]
     # All visible kernels are held, so no action is left: time goes on as if the agent had waited.
     if settings.has_lookahead == 1 and s.n_ready > 0 and _n_free(state) == 0:
@@ -48,8 +48,8 @@ def act(state, action):
 def _n_free(state):
     """Return the number of visible ready kernels that are not held."""
     n = 0
-    for position in range(min(state.scalars[0].n_ready, state.settings[0].max_ready)):
-        n += 1 - state.ready[position].is_held
+    for place in range(min(state.scalars[0].n_ready, state.settings[0].max_ready)):
+        n += 1 - state.ready[place].is_held
     return n
 
 
@@ -73,9 +73,9 @@ def observe(state):
     settings = state.settings[0]
     if settings.has_lookahead == 1:
         look_ahead(state)
-    for position in range(min(s.n_ready, settings.max_ready)):
-        if state.ready[position].is_held == 0:
-            _observe_ready(state, position)
+    for place in range(min(s.n_ready, settings.max_ready)):
+        if state.ready[place].is_held == 0:
+            _observe_ready(state, place)
     if settings.has_wait == 1 and can_wait(state):
         state.masks[len(state.masks) - 1] = 1
 
@@ -86,11 +86,11 @@ def _bounded(value):
 
 
 @jit
-def _observe_ready(state, position):
+def _observe_ready(state, place):
     """Write the rows of a ready kernel: one for each unit and each choice that can start there."""
     s, settings = state.scalars[0], state.settings[0]
     n_units, n_depths = len(state.unit), settings.n_depths
-    ready, kernel = state.ready[position], kernel_row(state, position)
+    ready, kernel = state.ready[place], kernel_row(state, place)
     row = state.instances[s.first_instance + ready.instance]
     # Periods are the unit of all times, so that one network serves pipelines of any speed.
     scale = 1.0 / row.period_us
@@ -105,7 +105,7 @@ def _observe_ready(state, position):
             time_us = runs_on(state, ready.instance, choice, unit)
             if time_us == NONE:
                 continue
-            action = (position * n_units + unit) * n_depths + depth
+            action = (place * n_units + unit) * n_depths + depth
             wait_us = backlog_us(state, unit)
             is_cpu = state.units[unit].kind == 0
             alone_us = choice.sum_cpu_us if is_cpu else choice.sum_gpu_us
@@ -127,13 +127,13 @@ def _observe_ready(state, position):
             state.observations[at + 10] = (other_us - time_us) / (other_us + time_us) if other_us != NONE else 1.0
             state.observations[at + 11] = choice.n_members / n_left
             if settings.has_lookahead == 1:
-                best_us = best_slack_us(state, position)
+                best_us = best_slack_us(state, place)
                 regret_us = best_us - (due_us - wait_us - time_us - choice.after_us)
                 state.observations[at + 12] = 1.0 if best_us < 0 else 0.0
                 state.observations[at + 13] = _bounded(best_us * scale)
                 state.observations[at + 14] = _bounded(regret_us * scale)
                 if state.unit[unit].stay == NONE:
-                    killed = min(MOST_KILLED, n_killed(state, position, unit, time_us))
+                    killed = min(MOST_KILLED, n_killed(state, place, unit, time_us))
                     state.observations[at + 15] = killed / MOST_KILLED
 
 
@@ -211,8 +211,8 @@ def _observe_fixed(state):
     for unit in range(2):
         if state.unit[unit].stay != NONE:
             _note(state, state.stays[state.unit[unit].stay].instance, _running_kernel(state, unit))
-    for position in range(s.n_ready):
-        _note(state, state.ready[position].instance, state.ready[position].kernel)
+    for place in range(s.n_ready):
+        _note(state, state.ready[place].instance, state.ready[place].kernel)
     state.row_masks[0] = s.stage == CHOOSE
     for i in range(len(state.masks)):
         state.masks[i] = 1 if s.stage == CHOOSE or i == 0 else 0
