@@ -33,6 +33,15 @@ def test_no_watts_is_said_of_the_platform_that_was_named(options, simulator):
     assert "platform.xml" not in found.output
 
 
+def test_the_old_name_of_the_watts_is_named(options):
+    prop = '<prop id="watt_per_state" value="1:2"/>'
+    path = options.parent / "plain.xml"
+    path.write_text(PLATFORM.replace('node_0" speed="1Gf"/>', f'node_0" speed="1Gf">{prop}</host>'))
+    found = CliRunner().invoke(launch, ["fcfs", str(options), "--out", str(options.parent / "out")])
+    assert found.exit_code == 2
+    assert "rename watt_per_state, an old name that SimGrid ignores, or simulate it without energy" in found.output
+
+
 @pytest.mark.parametrize("simulator", ["embedded", "exact"])
 def test_what_the_message_proposes_works(options, simulator):
     out = options.parent / "out"
