@@ -21,7 +21,7 @@ from torch import Tensor
 from hdrl.base.errors import HdrlError, LearningError
 from hdrl.base.pyfiles import AgentError
 from hdrl.learn.agent import Acted, Agent, one_line
-from hdrl.learn.checks import Calls, check_calls, locate_method
+from hdrl.learn.checks import Calls, check_calls
 from hdrl.learn.config import Config
 from hdrl.learn.global_rng import GlobalRng, kept_randomness
 from hdrl.learn.memory import Memory, Outcome
@@ -44,7 +44,7 @@ def _located(made: Any, method: str) -> Iterator[None]:
         frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
         if any(frame.f_globals.get("__name__") == type(made).__module__ for frame in frames):
             raise
-        raise AgentError(f"{locate_method(made, method)}: {type(error).__name__}: {one_line(error)}") from error
+        raise AgentError(f"{type(made).__name__}.{method}: {type(error).__name__}: {one_line(error)}") from error
 
 
 class HDeepRMConfig(Config):
