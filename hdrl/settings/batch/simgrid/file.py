@@ -248,7 +248,9 @@ class SimGridPlatform:
             if allowed is not None and name not in allowed:
                 raise self._error(f"{_label(element)}: attribute {name!r} is not known; {suggest(name, allowed)}")
         inside = _CHILDREN.get(tag)
-        for child in element if inside is not None else ():
+        if inside is None:
+            return
+        for child in element:
             if child.tag not in inside and child.tag not in _WITHOUT_INFLUENCE:
                 near = suggest(child.tag, inside)
                 raise self._error(f"<{child.tag[:40]}> in {_label(element)} is not simulated; {near}")
