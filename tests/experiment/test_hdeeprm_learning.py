@@ -304,8 +304,8 @@ def test_of_several_classes_hdeeprm_takes_the_first(tmp_path: Path):
         ),
         (
             "def forward(self",
-            "def rewarded(self, environment):\n        self.log_probs.insert(0, 'x')\n        self.rewards.append(1)\n\n"
-            "    def forward(self",
+            "def rewarded(self, environment):\n        self.log_probs.insert(0, 'x')\n        self.rewards.append(1)\n"
+            "\n    def forward(self",
             r"mine.py: Mine.loss: [A-Za-z]*Error: ",
         ),
     ],
