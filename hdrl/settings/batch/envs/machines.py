@@ -17,12 +17,11 @@ from hdrl.settings.batch.identical_cores.table import JobColumns
 from hdrl.settings.batch.kernel.energy import MB_PER_GB
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.homogeneous import PREFIX
-from hdrl.settings.batch.platform.model import FloatArray, Platform
+from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload import check_fits, file_format, lublin_log, read_swf, read_workload, workload_from_swf
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.read import find_workload
-from hdrl.settings.batch.workload.run_times import run_times_at
-from hdrl.settings.batch.workload.statistics import reference_run_times
+from hdrl.settings.batch.workload.statistics import known_or_requested_times, reference_run_times
 from hdrl.settings.batch.workload.swf_jobs import SwfChoices
 
 WorkloadLike: TypeAlias = Workload | str | Path
@@ -128,13 +127,6 @@ def same_shares(part: Part, n_jobs: int) -> Part:
     return (first / n_jobs, last / n_jobs) if is_positions else part
 
 
-def _run_times(workload: Workload, platform: Platform) -> FloatArray:
-    """Return run times as `reference_run_times` does; of jobs that other simulators run, the requested times."""
-    run_s = run_times_at(workload, platform.reference_gflops * 1e9)[0]
-    is_elsewhere = np.isin(workload.jobs["profile"], list(workload.not_simulated))
-    return np.where(is_elsewhere, np.maximum(workload.jobs["requested_time_s"], 0.0), run_s)
-
-
 def pool_inputs(
     workload: WorkloadLike | Sequence[WorkloadLike] | None,
     platform: Platform | str | Path | None,
@@ -186,7 +178,7 @@ def pool_inputs(
     orders = tuple(np.argsort(one.jobs["submit_s"], kind="stable").astype(np.int64) for one in workloads)
     sizes = [one.n_jobs for one in workloads]
     jobs = np.concatenate([one.jobs[order] for one, order in zip(workloads, orders, strict=True)])
-    run_times = reference_run_times if needs_run_times else _run_times
+    run_times = reference_run_times if needs_run_times else known_or_requested_times
     run_s = np.concatenate([run_times(one, machine)[order] for one, order in zip(workloads, orders, strict=True)])
     is_killed = (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
     columns = JobColumns(

@@ -108,6 +108,7 @@ def test_jobs_that_communicate_are_picked_in_the_exact_engine(tmp_path: Path) ->
     (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
     platform = hdrl.read_platform(tmp_path / "p.xml")
     workload = hdrl.read_workload(tmp_path / "w.json", platform)
+    assert JobPickSpec().item_fingerprints(platform, workload).shape == (2,)  # comparisons look for jobs of a training
     exact = {"simulator": "exact", "platform_file": tmp_path / "p.xml"}
     env = JobPickPlayer(platform=platform, workload=workload, energy=False, simulator=exact, objective="mean_wait_s")
     env.reset()
