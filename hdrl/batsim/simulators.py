@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.closing import Closing
-from hdrl.base.errors import BatsimError, OutputError, SimulationError
+from hdrl.base.errors import BatsimError, HdrlError, OutputError, PlatformError, SimulationError, WorkloadError
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.exact.extended import difference
@@ -282,10 +282,25 @@ class ExactSimulator(ProtocolSimulator):
         platform_file, workload_files = self._write_inputs(folder)
         options = BatsimOptions(platform=platform_file, workloads=tuple(workload_files), energy=self._energy)
         self._prefix = folder / PREFIX
-        self._simulation = ExactBatsim(options)
+        try:
+            self._simulation = ExactBatsim(options)
+        except (PlatformError, WorkloadError) as error:
+            raise self._of_given_files(error, platform_file, workload_files) from None
         self._outputs = self._simulation.context.outputs = NotedOutputs(energy=self._energy)
         self._engine = TurnedEngine(self._simulation)
         return self._next(None)
+
+    def _of_given_files(self, error: HdrlError, platform_file: Path, workload_files: list[Path]) -> HdrlError:
+        """Return an error about our copies of the inputs with the names of the files that they were read from."""
+        origin, n_files = self.workload.origin, len(workload_files)
+        parts = origin.get("parts", [origin])
+        known = parts if isinstance(parts, list) and len(parts) == n_files else [{}] * n_files
+        given = {platform_file: self._platform_file or self.platform.name}
+        given |= {path: part.get("file", self.workload.name) for path, part in zip(workload_files, known, strict=True)}
+        for path, name in given.items():
+            if str(error).startswith(f"{path}: "):
+                return type(error)(f"{name}{str(error)[len(str(path)) :]}")
+        return error
 
     def _exchange(self, reply: str) -> str:
         return self._next(reply)

@@ -5,6 +5,8 @@ worker here is a process with a pipe of its own, and holds one task at a time.
 
 Where nothing else runs in this process, a worker is a copy of it (a *fork*): it has loaded all that it needs, which
 spares 0.3 s of processor time for each. With other threads, whose locks a copy would never release, it is a new one.
+
+Workers put temporary files into a folder that we remove, since a worker that is stopped cannot remove its own.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import collections
 import contextlib
 import ctypes
 import multiprocessing
+import shutil
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -61,11 +65,14 @@ def run_in_processes(
     pending = collections.deque(range(len(tasks)))
     n_attempts = [0] * len(tasks)
     workers: list[_Worker] = []
+    folder = tempfile.mkdtemp(prefix="hdrl-")
     try:
         while pending or workers:
             if pending and len(workers) < n_workers:
                 with starting():
-                    new = [_Worker(function, workers) for _ in range(min(n_workers - len(workers), len(pending)))]
+                    new = [
+                        _Worker(function, workers, folder) for _ in range(min(n_workers - len(workers), len(pending)))
+                    ]
                 for worker in new:
                     worker.give(pending.popleft(), tasks)
             if meanwhile is not None:
@@ -92,6 +99,7 @@ def run_in_processes(
     finally:
         for worker in workers:
             worker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_alone() -> bool:
@@ -107,15 +115,18 @@ def is_alone() -> bool:
 
 
 class _Worker:
-    """A process, the pipe to it, and the task that it holds; it joins the others when it has started."""
+    """A process, the pipe to it, and the task that it holds; it joins the others when it has started.
 
-    def __init__(self, function: Callable[[Any], Any], workers: list[_Worker]) -> None:
+    ``folder``: for its temporary files.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], workers: list[_Worker], folder: str) -> None:
         forks = is_alone()
         context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         self.connection, theirs = context.Pipe()
         # Who holds a copy of our end of a pipe would keep it open for the worker at the other one.
         copied = [self.connection, *(worker.connection for worker in workers)] if forks else []
-        self._process: BaseProcess = context.Process(target=_work, args=(theirs, function, copied), daemon=True)
+        self._process: BaseProcess = context.Process(target=_work, args=(theirs, function, copied, folder), daemon=True)
         self._index = -1
         try:
             with _without_ctrl_c(forks=forks):
@@ -166,9 +177,10 @@ class _Worker:
         self._process.close()
 
 
-def _work(connection: Connection, function: Callable[[Any], Any], copied: Sequence[Connection]) -> None:
+def _work(connection: Connection, function: Callable[[Any], Any], copied: Sequence[Connection], folder: str) -> None:
     """Answer tasks until the other end closes."""
     _end_with_parent()
+    tempfile.tempdir = folder
     for one in copied:
         one.close()
     for number in ENDING:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -44,6 +45,14 @@ def test_one_worker_is_this_process_and_more_are_not(workers):
     others = set(run_tasks(workers.my_process, TASKS, n_workers=2))
     assert os.getpid() not in others
     assert 1 <= len(others) <= 2
+
+
+def test_temporary_files_of_stopped_workers_are_removed(workers, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with pytest.raises(HdrlError, match="is empty"):
+        run_tasks(workers.leaves_files, [0, 1], n_workers=2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_this_process_can_do_something_meanwhile(workers):

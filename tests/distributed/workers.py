@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,13 @@ def slow_first(task: int) -> int:
     """Return the tasks in another order than they come."""
     time.sleep(0.3 if task == 0 else 0.0)
     return task
+
+
+def leaves_files(task: int) -> None:
+    """Make a temporary file; fail over the first task while the second goes on."""
+    Path(tempfile.mkdtemp(prefix="hdrl-left-"), "file").touch()
+    time.sleep(0.5 if task == 0 else 30.0)
+    raise ReadError("jobs.swf", "is empty")
 
 
 def my_process(task: int) -> int:

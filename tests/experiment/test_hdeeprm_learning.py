@@ -292,6 +292,22 @@ def test_of_several_classes_hdeeprm_takes_the_first(tmp_path: Path):
         ),
         ("def forward(self", "def alter(self", r"mine.py: Mine.alter carried out no action"),
         ("def forward(self", "def loss(self", r"mine.py: loss\(\) returned None, expected a tensor"),
+        (
+            "def forward(self",
+            "def observe(self, environment):\n        return None\n\n    def forward(self",
+            r"mine.py:17: Mine.observe returned None, expected an array of numbers",
+        ),
+        (
+            "def forward(self",
+            "def rewarded(self, environment):\n        self.rewards.append('x')\n\n    def forward(self",
+            r"mine.py: rewards are \['x'.*\], expected numbers",
+        ),
+        (
+            "def forward(self",
+            "def rewarded(self, environment):\n        self.log_probs.insert(0, 'x')\n        self.rewards.append(1)\n"
+            "\n    def forward(self",
+            r"mine.py: Mine.loss: [A-Za-z]*Error: ",
+        ),
     ],
 )
 def test_mistakes_of_agents_are_one_line(tmp_path: Path, old: str, new: str, text: str | None):

@@ -258,9 +258,11 @@ class Machines:
     def _check_power(self) -> None:
         for machine in self.all:
             if machine.cpu.spec.watts is None:
+                renamed = "watt_per_state" in machine.cpu.spec.properties
                 raise PlatformError(
                     f"{self.platform.path}: host {machine.name!r} has no property wattage_per_state, "
                     "which energy (-E) needs"
+                    + ("; rename watt_per_state: SimGrid ignores this old name" if renamed else "")
                 )
             if len(machine.cpu.spec.watts) != len(machine.kinds):
                 raise PlatformError(

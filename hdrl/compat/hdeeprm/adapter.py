@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl.base.errors import LearningError
+from hdrl.base.errors import HdrlError, LearningError
 from hdrl.base.pyfiles import AgentError
 from hdrl.learn.agent import Acted, Agent, one_line
 from hdrl.learn.checks import Calls, check_calls
@@ -27,6 +28,23 @@ from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of
 
 _CALLS: Calls = {"observe": (1, ()), "decide": (1, ()), "alter": (2, ()), "rewarded": (1, ()), "loss": (0, ())}
+
+
+@contextlib.contextmanager
+def _located(made: Any, method: str) -> Iterator[None]:
+    """Name the method of an object in errors of the bases, which compute with what the object's methods returned.
+
+    Errors with a line of the object's own file pass: whoever runs the file names that line.
+    """
+    try:
+        yield
+    except (HdrlError, NotImplementedError):
+        raise
+    except Exception as error:
+        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+        if any(frame.f_globals.get("__name__") == type(made).__module__ for frame in frames):
+            raise
+        raise AgentError(f"{type(made).__name__}.{method}: {type(error).__name__}: {one_line(error)}") from error
 
 
 class HDeepRMConfig(Config):
@@ -211,7 +229,12 @@ class HDeepRMAgent(Agent):
             return Acted(torch.zeros(1, dtype=torch.int64), {})  # it is not used
         if not environment.has_choice:
             decides = self._object
-            decides.alter(decides.decide(decides.observe(environment)), environment)
+            with _located(decides, "observe"):
+                observation = decides.observe(environment)
+            with _located(decides, "decide"):
+                action = decides.decide(observation)
+            with _located(decides, "alter"):
+                decides.alter(action, environment)
             if not environment.has_choice:
                 raise AgentError(
                     f"{self._class.__name__}.alter carried out no action, expected environment.step(action)"
@@ -228,7 +251,8 @@ class HDeepRMAgent(Agent):
         rewards = outcome.rewards if outcome.exact_rewards is None else outcome.exact_rewards
         environment.receive(float(rewards[0]), has_ended=bool(outcome.terminated[0] or outcome.truncated[0]))
         if not environment.has_choice:
-            self._object.rewarded(environment)
+            with _located(self._object, "rewarded"):
+                self._object.rewarded(environment)
 
     def finished(self) -> Any | None:
         """Return the object that has decided through an episode, ``None`` before its end."""
@@ -241,7 +265,8 @@ class HDeepRMAgent(Agent):
         """
         if not batch.rewards:
             return {}
-        loss = batch.loss()
+        with _located(batch, "loss"):
+            loss = batch.loss()
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise AgentError(f"loss() returned {loss!r:.80}, expected a tensor of one number")
         value = float(loss.detach())

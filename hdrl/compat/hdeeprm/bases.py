@@ -131,7 +131,11 @@ class LearningAgent(Agent):
         typing.Any
             Probabilities, shape ``(1, action_size)``; a value, shape ``(1, 1)``; of an agent that has both, the pair.
         """
-        batch = torch.from_numpy(np.ascontiguousarray(observation)).float().unsqueeze(0)
+        try:
+            batch = torch.from_numpy(np.ascontiguousarray(observation)).float().unsqueeze(0)
+        except (TypeError, ValueError):
+            found = f"{locate_method(self, 'observe')} returned {observation!r:.60}"
+            raise AgentError(f"{found}, expected an array of numbers") from None
         parts = [getattr(self, name)(batch) for name in ("forward_policy", "forward_value") if hasattr(self, name)]
         if not parts:
             raise NotImplementedError("a learning agent overrides forward, or derives from one that learns a policy")
@@ -147,7 +151,10 @@ class LearningAgent(Agent):
         ``G_t = r_t + gamma G_(t+1)``, minus their mean, divided by their standard deviation (of a sample) plus
         1.2e-7. A single return stays as it is.
         """
-        rewards = map(float, reversed(self.rewards))
+        try:
+            rewards = [float(reward) for reward in reversed(self.rewards)]
+        except (TypeError, ValueError):
+            raise AgentError(f"rewards are {str(self.rewards[:3])[:60]}, expected numbers") from None
         last_first = list(accumulate(rewards, lambda following, reward: reward + self.gamma * following))
         returns = np.array(last_first[::-1])
         if len(returns) > 1:

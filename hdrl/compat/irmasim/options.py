@@ -71,6 +71,12 @@ ELSEWHERE = {
 OTHER_ORDERS = {"narrowest": "smallest", "widest": "largest"}
 """Orders of jobs in HBackfillR, and what they are called here."""
 
+MANAGER_KEYS = (
+    *("type", "job_selection", "resource_selection", "node_selection", "scheduling_option", "metric", "fit_criteria"),
+    *("environment", "agent"),
+)
+"""Keys of a manager; one may hold keys of another, which IRMaSim ignores, too."""
+
 ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
 PHASES = {"train": "train", "eval": "test"}
 DUPLEX = ("duplex", "min_min", "max_min")
@@ -144,6 +150,9 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(kind, str) or kind not in MANAGERS:
         why = ELSEWHERE.get(str(kind), f"which is not simulated here; {suggest(str(kind), MANAGERS)}")
         raise OptionsError(f"workload_manager.type is {shown(kind)}, {why}")
+    for key in manager:
+        if key not in MANAGER_KEYS:
+            raise OptionsError(f"workload_manager has no key {shown(key)}; {suggest(key, MANAGER_KEYS)}")
     resources = _word(manager, "resource_selection", "first")
     if kind == "Policy":
         return _learner(manager)

@@ -47,13 +47,13 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
     def item_fingerprints(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
-        """Return the cores and the seconds of each job."""
+        """Return the cores and the seconds of each job; where nothing says these, the requested ones."""
         import numpy as np
 
-        from hdrl.settings.batch.workload.statistics import reference_run_times
+        from hdrl.settings.batch.workload.statistics import known_or_requested_times
 
         order = np.argsort(load.jobs["submit_s"], kind="stable")
-        seconds = np.rint(np.minimum(reference_run_times(load, machine), LONGEST_S)).astype(np.int64)
+        seconds = np.rint(np.minimum(known_or_requested_times(load, machine), LONGEST_S)).astype(np.int64)
         return np.asarray(((load.jobs["cores"].astype(np.int64) << SECONDS_BITS) + seconds)[order])
 
 

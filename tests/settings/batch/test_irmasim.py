@@ -598,6 +598,11 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
     ("manager", "more", "says"),
     [
         ({"type": "NodeWn"}, {}, "workload_manager.type is 'NodeWn', .* did you mean 'NodeWM'"),
+        (
+            {"type": "Heuristic", "job_selecton": "shortest"},
+            {},
+            "workload_manager has no key 'job_selecton'; did you mean 'job_selection'",
+        ),
         ({"type": "BackfillMPI"}, {}, "'BackfillMPI', which no version of IRMaSim can start: .* nearest: HBackfillR"),
         ({"type": "HBackfillV1_1"}, {}, "a copy of another for modelV1_1 .* nearest: HBackfill"),
         ({"type": "Pareto"}, {}, "which needs IRMaSim's search through all orders of jobs; nearest: Duplex"),

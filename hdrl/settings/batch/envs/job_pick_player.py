@@ -105,7 +105,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self._choices = {"simulator": "embedded", "batsim": None, "folder": None, "platform_file": None, **simulator}
         self._kind = SIMULATORS[self._choices.pop("simulator")]
         self._core_key, _ = read_choices(None, core_selection)
-        self._inputs = pool_inputs(workload, platform, None, needs_identical=False)
+        self._inputs = pool_inputs(workload, platform, None, needs_identical=False, needs_run_times=False)
         self.layout = self.options.layout
         self._mask = np.zeros(self.layout.n_actions, dtype=np.int8)
         self.observation_space = self.layout.observation_space

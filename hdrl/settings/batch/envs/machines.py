@@ -21,7 +21,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload import check_fits, file_format, lublin_log, read_swf, read_workload, workload_from_swf
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.read import find_workload
-from hdrl.settings.batch.workload.statistics import reference_run_times
+from hdrl.settings.batch.workload.statistics import known_or_requested_times, reference_run_times
 from hdrl.settings.batch.workload.swf_jobs import SwfChoices
 
 WorkloadLike: TypeAlias = Workload | str | Path
@@ -133,6 +133,7 @@ def pool_inputs(
     n_procs: int | None,
     *,
     needs_identical: bool = True,
+    needs_run_times: bool = True,
     keeps_dates: bool = False,
     **choices: Any,
 ) -> PoolInputs:
@@ -147,6 +148,8 @@ def pool_inputs(
         The number of processors instead of a platform; ``None``: what the header of a log says.
     needs_identical
         True if all cores must be equally fast.
+    needs_run_times
+        True if jobs that only other simulators run are refused, since nothing says how long they take.
     keeps_dates
         True if a log that is read here keeps its dates, unless ``choices`` say something else.
     **choices
@@ -175,9 +178,8 @@ def pool_inputs(
     orders = tuple(np.argsort(one.jobs["submit_s"], kind="stable").astype(np.int64) for one in workloads)
     sizes = [one.n_jobs for one in workloads]
     jobs = np.concatenate([one.jobs[order] for one, order in zip(workloads, orders, strict=True)])
-    run_s = np.concatenate(
-        [reference_run_times(one, machine)[order] for one, order in zip(workloads, orders, strict=True)]
-    )
+    run_times = reference_run_times if needs_run_times else known_or_requested_times
+    run_s = np.concatenate([run_times(one, machine)[order] for one, order in zip(workloads, orders, strict=True)])
     is_killed = (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
     columns = JobColumns(
         run_s=np.where(is_killed, jobs["walltime_s"], run_s),

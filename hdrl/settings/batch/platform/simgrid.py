@@ -261,6 +261,11 @@ def _compute_hosts(network: SimGridPlatform, master: HostSpec) -> list[HostSpec]
     for host in hosts:
         if host.speeds_flops[0] == 0:
             raise ValueError(f"host {host.name!r}: its speed is 0, expected more in its first P-state")
+        if len(host.watts or ()) > len(host.speeds_flops):
+            raise ValueError(
+                f"host {host.name!r}: wattage_per_state has {len(host.watts or ())} P-states, speed has "
+                f"{len(host.speeds_flops)}, expected as many"
+            )
         _check_sleep(host)
     return sorted(hosts, key=lambda host: host.name)
 
@@ -288,10 +293,10 @@ def _check_sleep(host: HostSpec) -> None:
     for part in text.split(",") if text is not None else ():
         numbers = [number.strip() for number in part.split(":")]
         known = [str(pstate) for pstate in range(len(host.speeds_flops))]
-        if len(numbers) != 3 or any(number not in known for number in numbers):
+        if len(numbers) != 3 or len(set(numbers)) != 3 or any(number not in known for number in numbers):
             raise ValueError(
-                f"host {host.name!r}: sleep_pstates holds {part[:40]!r}, expected sleep:off:on, three of the P-states "
-                f"0 to {len(known) - 1}"
+                f"host {host.name!r}: sleep_pstates holds {part[:40]!r}, expected sleep:off:on, three different ones "
+                f"of the P-states 0 to {len(known) - 1}"
             )
 
 

@@ -50,6 +50,11 @@ _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
         *("id", "speed", "power", "pstate", "core", "coordinates", "availability", "state"),
         *("availability_file", "state_file", "speed_file"),
     ),
+    "cluster": (
+        *("id", "prefix", "suffix", "radical", "speed", "power", "pstate", "core", "bw", "lat", "sharing_policy"),
+        *("topology", "topo_parameters", "bb_bw", "bb_lat", "bb_sharing_policy", "router_id", "limiter_link"),
+        *("loopback_bw", "loopback_lat", "availability", "state", "availability_file", "state_file", "speed_file"),
+    ),
     "router": ("id", "coordinates"),
     "link": ("id", "bandwidth", "latency", "sharing_policy", "state", "bandwidth_file", "latency_file", "state_file"),
     "route": ("src", "dst", "symmetrical"),
@@ -57,7 +62,19 @@ _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "link_ctn": ("id", "direction"),
     "prop": ("id", "value"),
 }
-"""Attributes that elements may have; those of clusters are many."""
+"""Attributes that elements may have."""
+
+_CHILDREN: Mapping[str, tuple[str, ...]] = {
+    "host": ("prop",),
+    "router": ("prop",),
+    "link": ("prop",),
+    "cluster": ("prop",),
+    "route": ("link_ctn",),
+    "zoneRoute": ("link_ctn",),
+    "link_ctn": (),
+    "prop": (),
+}
+"""Elements inside others than zones, besides those without influence."""
 
 _ZONE_TAGS = ("prop", "host", "router", "link", "zone", "cluster", "route", "zoneRoute")
 _NEW_TAGS = {"AS": "zone", "ASroute": "zoneRoute"}
@@ -66,6 +83,7 @@ _POLICIES = ("SHARED", "FATPIPE", SPLITDUPLEX)
 _VERSIONS = ("3", "4", "4.1")
 _DEEPEST_ZONE = 50
 _MOST_CORES = 1_000_000
+_MOST_HOSTS = 1_000_000
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -107,13 +125,14 @@ class SimGridPlatform:
         self._links: dict[str, ZoneLink] = {}
         self._zone_of: dict[str, Zone] = {}
         self._cache: dict[tuple[int, int], Route] = {}
-        self._children: dict[str, list[str]] = {}
+        self._children: dict[str, dict[str, None]] = {}  # names of the zones in each zone, in the order of the file
+        self._zone_names: set[str] = set()
         self._warned: set[tuple[str | None, ...]] = set()
         root = _parse(self.path)
         if root.tag != "platform":
             raise self._error(f"<{root.tag[:40]}> is the outermost element, expected <platform>")
         self._check(root)
-        if root.get("version") not in _VERSIONS:
+        if self._need(root, "version") not in _VERSIONS:
             raise self._error(f"<platform>: version is {root.get('version')!r}, expected {', '.join(_VERSIONS)}")
         for element in root:
             if element.tag in ("zone", "AS"):
@@ -222,11 +241,20 @@ class SimGridPlatform:
                 readers[tag](child)
 
     def _check(self, element: Element) -> None:
-        """Refuse attributes that SimGrid does not know."""
-        allowed = _ATTRIBUTES.get(_NEW_TAGS.get(element.tag, element.tag))
+        """Refuse attributes that SimGrid does not know, and elements where it expects none."""
+        tag = _NEW_TAGS.get(element.tag, element.tag)
+        allowed = _ATTRIBUTES.get(tag)
         for name in element.attrib:
             if allowed is not None and name not in allowed:
                 raise self._error(f"{_label(element)}: attribute {name!r} is not known; {suggest(name, allowed)}")
+        inside = _CHILDREN.get(tag)
+        if inside is None:
+            return
+        for child in element:
+            if child.tag not in inside and child.tag not in _WITHOUT_INFLUENCE:
+                near = suggest(child.tag, inside)
+                raise self._error(f"<{child.tag[:40]}> in {_label(element)} is not simulated; {near}")
+            self._check(child)
 
     def _add_point(self, name: str, zone: Zone) -> None:
         if name in self._zone_of:
@@ -234,10 +262,10 @@ class SimGridPlatform:
         self._zone_of[name] = zone
 
     def _nest(self, name: str, parent: Zone | None) -> None:
-        inner = [one for names in self._children.values() for one in names]
-        if name in inner:
+        if name in self._zone_names:
             raise self._error(f"two zones are called {name!r}")
-        self._children.setdefault("" if parent is None else parent.name, []).append(name)
+        self._zone_names.add(name)
+        self._children.setdefault("" if parent is None else parent.name, {})[name] = None
 
     def _read_cluster(self, element: Element, parent: Zone) -> None:
         zone = ClusterZone(self._need(element, "id"), parent)
@@ -265,12 +293,16 @@ class SimGridPlatform:
     def _radical(self, element: Element, where: str) -> list[int]:
         """Return the numbers of a cluster's hosts, as in ``0-3,7``."""
         result: list[int] = []
-        text = self._need(element, "radical")
+        text, n_hosts = self._need(element, "radical"), len(self.hosts)
         for part in text.split(","):
             match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
             if match is None or int(match[2] or match[1]) < int(match[1]):
-                raise self._error(f"{where}: radical is {text!r}, expected numbers and ranges such as '0-3,7'")
-            result += range(int(match[1]), int(match[2] or match[1]) + 1)
+                raise self._error(f"{where}: radical holds {part[:40]!r}, expected numbers and ranges such as '0-3,7'")
+            numbers = range(int(match[1]), int(match[2] or match[1]) + 1)
+            n_hosts += len(numbers)
+            if n_hosts > _MOST_HOSTS:
+                raise self._error(f"{where}: radical {text[:40]!r} makes {n_hosts} hosts; at most {_MOST_HOSTS}")
+            result += numbers
         return result
 
     def _read_host(self, element: Element, zone: Zone, name: str = "") -> None:

@@ -91,9 +91,11 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
 def check_power(platform: Platform) -> None:
     """Raise an error if a platform does not say what its hosts draw."""
     if not platform.has_power:
+        renamed = any("watt_per_state" in properties for properties in platform.properties)
         raise SimulationError(
             f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
-            'simulate it without energy ("energy": false in the options, or --set energy=false)'
+            + ("rename watt_per_state, an old name that SimGrid ignores, or " if renamed else "")
+            + 'simulate it without energy ("energy": false in the options, or --set energy=false)'
         )
 
 

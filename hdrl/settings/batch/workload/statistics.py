@@ -94,6 +94,13 @@ def reference_run_times(workload: Workload, platform: Platform) -> FloatArray:
     return run_times_at(workload, platform.reference_gflops * 1e9)[0]
 
 
+def known_or_requested_times(workload: Workload, platform: Platform) -> FloatArray:
+    """Return run times as `reference_run_times` does; of jobs without one, the requested times (0: unknown)."""
+    run_s = run_times_at(workload, platform.reference_gflops * 1e9)[0]
+    is_unknown = np.isin(workload.jobs["profile"], list(workload.not_simulated))
+    return np.where(is_unknown, np.maximum(workload.jobs["requested_time_s"], 0.0), run_s)
+
+
 def offered_load(workload: Workload, platform: Platform) -> float | None:
     """Return the offered load, see `WorkloadStatistics`.
 

@@ -1,6 +1,7 @@
 """Platforms, workloads and event files: what is read, and what is refused with one clear line."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,27 @@ def _platform(folder: Path, body: str) -> SimGridPlatform:
         ('<host id="a" speed="1Gf" speed_file="x"/>', "speed_file is not simulated"),
         ('<host id="a" speed="1Gf"><prop id="wattage_per_state" value="1:2:3:4"/></host>', "expected idle:full"),
         ('<cluster id="c" radical="0-3"/>', "<cluster> has no 'bw'"),
-        ('<cluster id="c" radical="3-0" bw="1GBps" speed="1f"/>', "radical is '3-0', expected numbers and ranges"),
+        ('<cluster id="c" radical="3-0" bw="1GBps" speed="1f"/>', "radical holds '3-0', expected numbers and ranges"),
+        (
+            '<cluster id="c" radical="0-9999999" bw="1GBps" speed="1f"/>',
+            "cluster 'c': radical '0-9999999' makes 10000000 hosts; at most 1000000",
+        ),
+        (
+            f'<cluster id="c" radical="{",".join(["0-99999"] * 11)}" bw="1GBps" speed="1f"/>',
+            "0-99999,0-99999,0-99999,0-99999,0-99999,' makes 1100000 hosts; at most 1000000",
+        ),
+        (
+            '<cluster id="c" radical="0" bw="1GBps" speeed="1f"/>',
+            "<cluster id='c'>: attribute 'speeed' is not known; did you mean 'speed'?",
+        ),
+        (
+            '<host id="a" speed="1f"><prob id="x"/></host>',
+            "<prob> in <host id='a'> is not simulated; did you mean 'prop'",
+        ),
+        (
+            HOSTS + '<route src="a" dst="b"><link id="l"/></route>',
+            "<link> in <route 'a' to 'b'> is not simulated; did you mean 'link_ctn'?",
+        ),
         ('<cluster id="c" radical="0-3" topology="TORUS"/>', "topology 'TORUS' is not simulated, expected 'FLAT'"),
         ('<cluster id="c" radical="0" bw="1GBps" lat="5parsec" speed="1f"/>', "lat: '5parsec' is not a quantity"),
         ('<zone id="z" routing="Vivaldi"><host id="a" speed="1f"/></zone>', "coordinates are None, expected three"),
@@ -65,6 +86,13 @@ def test_a_platform_that_makes_no_sense(tmp_path: Path, body: str, problem: str)
         _platform(tmp_path, body)
     assert problem in str(caught.value)
     assert "platform.xml" in str(caught.value)
+
+
+def test_many_zones_are_read_in_time_that_grows_with_their_number(tmp_path: Path) -> None:
+    hosts = "".join(f'<zone id="z{k}"><host id="h{k}" speed="1f"/></zone>' for k in range(20_000))
+    started_s = time.process_time()
+    assert len(_platform(tmp_path, hosts).hosts) == 20_000
+    assert time.process_time() - started_s < 5
 
 
 def test_hosts_of_a_cluster_share_its_backbone_and_reach_themselves_over_it(tmp_path: Path) -> None:

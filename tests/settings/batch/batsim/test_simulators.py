@@ -14,6 +14,7 @@ from hdrl.batsim.results import read_log
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.simgrid import read_simgrid
 from hdrl.settings.batch.policies import pair_names, simulate
 from hdrl.settings.batch.simulation import (
     Annotate,
@@ -37,7 +38,7 @@ from hdrl.settings.batch.simulation.outputs import (
     format_pstate_changes,
 )
 from hdrl.settings.batch.simulators import BatsimSettings
-from hdrl.settings.batch.workload import read_workload
+from hdrl.settings.batch.workload import StepKind, read_workload
 from hdrl.settings.batch.workload.batsim_json import merge
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import shipped_workloads
@@ -237,6 +238,24 @@ def test_workloads_of_several_files(tmp_path: Path) -> None:
     )
     assert_equal(embedded, exact)
     assert_equal(exact, batsim, all_digits=False)
+
+
+@pytest.mark.parametrize(("cores", "exact_j"), [(1, 250.0), (2, 550.0)])
+def test_energy_of_a_computation_after_a_delay(tmp_path: Path, cores: int, exact_j: float) -> None:
+    """Hosts of 10 W, at full load 20 W, wait for 5 s and compute for 10 s: 250 J each.
+
+    SimGrid does not notice the start on several hosts: the one on which no process slept draws 20 W all the time.
+    """
+    host = '<host id="{}" speed="1Gf"><prop id="wattage_per_state" value="10:20"/></host>'
+    hosts = "".join(map(host.format, ["master_host", *"ab"[:cores]]))
+    path = tmp_path / "plain.xml"
+    path.write_text(f'<platform version="4.1"><zone id="main" routing="Full">{hosts}</zone></platform>')
+    steps = ((StepKind.DELAY, 5.0, 0), (StepKind.COMPUTE, 10e9, 0))
+    inputs = read_simgrid(path), small_workload(JobSpec(0.0, cores, steps=steps))
+    embedded = simulate(*inputs, "fcfs")
+    exact = simulate(*inputs, "fcfs", simulator="exact", platform_file=path)
+    assert embedded.consumed_j == pytest.approx(250.0 * cores)
+    assert exact.consumed_j == pytest.approx(exact_j)
 
 
 def test_jobs_that_nobody_starts_are_told_alike(tmp_path: Path) -> None:

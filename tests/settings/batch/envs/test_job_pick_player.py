@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,30 @@ def test_the_exact_engine_shows_and_does_the_same(machine: str, options: dict[st
     np.testing.assert_allclose(outside.records["start_s"], inside.records["start_s"], atol=1e-6, rtol=0)
     np.testing.assert_array_equal(outside.records["state"], inside.records["state"])
     assert outside.info["simulator"] == "exact"
+
+
+def test_jobs_that_communicate_are_picked_in_the_exact_engine(tmp_path: Path) -> None:
+    """Of two hosts of 1 Gflop/s, each job takes one; the longer one starts first, as it was picked."""
+    hosts = "".join(f'<host id="{name}" speed="1Gf"/>' for name in ("a", "b", "master_host"))
+    (tmp_path / "p.xml").write_text(f'<platform version="4.1"><zone id="main" routing="Full">{hosts}</zone></platform>')
+    profiles = {f"of_{k}_s": {"type": "parallel", "cpu": [k * 1e9] * 2, "com": [0, 0, 0, 0]} for k in (5, 9)}
+    jobs = [{"id": k, "subtime": 0, "res": 2, "profile": f"of_{k}_s", "walltime": 20} for k in (5, 9)]
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
+    platform = hdrl.read_platform(tmp_path / "p.xml")
+    workload = hdrl.read_workload(tmp_path / "w.json", platform)
+    assert JobPickSpec().item_fingerprints(platform, workload).shape == (2,)  # comparisons look for jobs of a training
+    exact = {"simulator": "exact", "platform_file": tmp_path / "p.xml"}
+    env = JobPickPlayer(platform=platform, workload=workload, energy=False, simulator=exact, objective="mean_wait_s")
+    env.reset()
+    _, reward, terminated, _, _ = env.step(1)
+    if not terminated:
+        _, reward, terminated, _, _ = env.step(0)
+    env.close()
+    assert terminated
+    assert env.trace().records["run_s"] == pytest.approx([5.0, 9.0])
+    assert reward == pytest.approx(-4.5, abs=1e-6)  # the other one waits for 9 s
+    with pytest.raises(HdrlError, match="which the embedded simulator cannot run"):
+        JobPickPlayer(platform=platform, workload=workload, energy=False).reset()
 
 
 def memory_world() -> tuple[Any, Any]:

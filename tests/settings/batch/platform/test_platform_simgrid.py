@@ -345,6 +345,16 @@ def test_hosts_without_power(tmp_path: Path) -> None:
             '<prop id="sleep_pstates" value="1:2"/>',
             "host 'h10': sleep_pstates holds '1:2'",
         ),
+        (
+            '<prop id="color" value="red"/>',
+            '<prop id="sleep_pstates" value="1:1:1"/>',
+            "host 'h10': sleep_pstates holds '1:1:1', expected sleep:off:on, three different ones of",
+        ),
+        (
+            'value="1:2, 3:4"/>',
+            'value="1:2, 3:4, 5:6"/>',
+            "host 'h10': wattage_per_state has 3 P-states, speed has 2, expected as many",
+        ),
         ('version="4.1"', 'version="2"', "<platform>: version is '2'"),
     ],
 )
