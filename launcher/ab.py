@@ -11,10 +11,11 @@ import click
 from hdrl.base.errors import OutputError
 from hdrl.base.files import check_new, write_json
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import IntRange
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def ab() -> None:
     """Plan when each of two policies schedules a running cluster, and analyse the results."""
 

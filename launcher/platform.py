@@ -10,6 +10,7 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import Float
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _contention = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def platform() -> None:
     """Show platforms and export them for SimGrid."""
 
