@@ -1,4 +1,4 @@
-"""Help of groups, and names of commands that do not exist."""
+"""Groups of commands: help, names of commands that do not exist, what `hdrl platform show` prints."""
 
 from collections.abc import Iterator
 
@@ -29,3 +29,9 @@ def test_every_group_lists_whole_sentences_and_suggests_the_nearest_name(words: 
     assert wrong.exit_code == 2
     assert wrong.stderr.startswith(f"cli: error: no command '{name}x'; ")
     assert f"'{name}'" in wrong.stderr or "known: " in wrong.stderr
+
+
+def test_a_platform_of_equal_cores_has_unlimited_memory():
+    shown = CliRunner().invoke(cli, ["platform", "show", "homogeneous:4"]).output
+    assert shown.count("unlimited") == 4  # memory and bandwidth of the machine, and of all
+    assert "unlimited" not in CliRunner().invoke(cli, ["platform", "show", "gaia"]).output
