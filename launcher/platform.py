@@ -176,9 +176,7 @@ def _nodes_table(machine: Platform) -> Table:
         str(machine.n_processors),
         str(machine.n_cores),
         f"{machine.reference_gflops:.3f}",
-        _total(
-            machine.memory_mib.max() / machine.rules.mib_per_gb, machine.memory_mib.sum() / machine.rules.mib_per_gb
-        ),
+        _total(memory_gb.max(), memory_gb.sum()),
         _total(machine.bandwidth_gbps.max(), machine.bandwidth_gbps.sum()),
         f"{machine.full_w[:, 0].sum() / 1e3:.3f}",
         f"{machine.speed_flops[:, 0].sum() / 1e12:.3f} Tflop/s",
