@@ -11,10 +11,11 @@ import click
 from hdrl.base.errors import OutputError
 from hdrl.base.files import check_new, write_json
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import IntRange
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def ab() -> None:
     """Plan when each of two policies schedules a running cluster, and analyse the results."""
 
@@ -120,12 +121,14 @@ def analyze(
 ) -> None:
     """Analyse a PLAN from the accounting (sacct -P and others) of its cluster, as often as you like."""
     from hdrl.site.ab import AbChoices, analyze_ab, read_plan, write_analysis
-    from hdrl.site.ab.page import analysis_text
+    from hdrl.site.ab.page import PAGE, analysis_text
 
     if out is not None and out.exists():
         raise OutputError(f"{out}: exists already, expected the name of a new folder")
     answer = analyze_ab(read_plan(plan_file), dumps, AbChoices(form, zone, cluster))
     problems = [] if out is None else write_analysis(answer, out)
     click.echo(json.dumps(answer, indent=2) if as_json else analysis_text(answer).rstrip("\n"))
+    if out is not None and not as_json:
+        click.echo(f"\nresults in {out}, one page: {out / PAGE}")
     for problem in problems:
         click.echo(problem, err=True)

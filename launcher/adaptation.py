@@ -12,6 +12,7 @@ from hdrl.base.errors import OptionsError, OutputError
 from hdrl.base.files import expanded, write_json
 from hdrl.base.sequences import EXAMPLE, fixed_actions, is_fixed, words_of
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import Float, IntRange
 
 _TRAINING_OPTIONS = (
@@ -50,7 +51,7 @@ def plan_options(command: Any) -> Any:
     return command
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def adaptation() -> None:
     """Measure tables of DNN jobs that adapt, and run live ones."""
 

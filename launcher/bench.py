@@ -10,6 +10,7 @@ import click
 
 from hdrl.base.errors import HdrlError, OptionsError, UnknownName
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import FloatRange, IntRange
 from hdrl.launcher.trust import trust_option
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hdrl.bench.tasks import Named
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Evaluate a policy or a model on fixed tasks, check results of others, write the board."""
 

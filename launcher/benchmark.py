@@ -10,13 +10,14 @@ import click
 
 from hdrl.base.errors import OutputError
 from hdrl.base.files import write_json
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import IntRange
 
 if TYPE_CHECKING:
     from hdrl.experiment.devices import DeviceSpeed
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def benchmark() -> None:
     """Measure speeds on this machine."""
 

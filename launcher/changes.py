@@ -62,6 +62,8 @@ def agent_changes(
         return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
     options = read_options(options_file, overrides=overrides, setting=setting, trust=trust)
     policies = find_setting(options.setting_name, options.folder).policies
+    if agent.endswith((".pt", ".safetensors")):
+        raise LaunchError(f"{agent}: is a model; run it by -im {agent} --set pybatsim.agent.run=test")
     try:
         policies.read(agent)
     except UnknownName:

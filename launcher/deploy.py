@@ -8,10 +8,11 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import FloatRange, IntRange
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def deploy() -> None:
     """Order the queue of a real Slurm by a policy: write the files, run the daemon, revert."""
 

@@ -270,13 +270,17 @@ def _show(result: RunResult) -> None:
     training = result.training
     if training is not None:
         print_text(
-            f"trained in {training.n_iterations:,} iterations, {training.n_steps:,} decisions, "
-            f"{training.n_episodes:,} episodes; the model is of iteration {training.best_iteration:,}"
+            f"trained in {_counted(training.n_iterations, 'iteration')}, {_counted(training.n_steps, 'decision')}, "
+            f"{_counted(training.n_episodes, 'episode')}; the model is of iteration {training.best_iteration:,}"
         )
         print_text(f"model in {training.model}")
     if first.n_dropped:
         print_text(left_out(first.dropped))
     print_text(f"results in {result.folder}")
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def left_out(dropped: Mapping[str, int]) -> str:

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.trust import trust_option
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def model() -> None:
     """Average models, and import those of other libraries."""
 

@@ -7,11 +7,12 @@ import json
 import click
 
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.trust import trust_option
 from hdrl.setting import BATCH
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def options() -> None:
     """Check options files, print their schema."""
 

@@ -10,6 +10,7 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import Float
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _contention = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def platform() -> None:
     """Show platforms and export them for SimGrid."""
 
@@ -151,8 +152,9 @@ def _nodes_table(machine: Platform) -> Table:
     """Return the tree of a platform: a row per group of equal nodes and kind of processor, then the totals."""
     if machine.rules is None:
         raise ValueError("a platform with a tree has rules")
+    memory_gb = machine.memory_mib / machine.rules.mib_per_gb
     table = _table(
-        f"{machine.name}: {len(machine.clusters)} cluster(s), P-states {machine.rules.name}",
+        f"{machine.name}, P-states {machine.rules.name}",
         "cluster",
         "node type",
         *_numbers("nodes"),
@@ -174,8 +176,8 @@ def _nodes_table(machine: Platform) -> Table:
         str(machine.n_processors),
         str(machine.n_cores),
         f"{machine.reference_gflops:.3f}",
-        f"{machine.memory_mib.sum() / machine.rules.mib_per_gb:g}",
-        f"{machine.bandwidth_gbps.sum():g}",
+        _total(memory_gb.max(), memory_gb.sum()),
+        _total(machine.bandwidth_gbps.max(), machine.bandwidth_gbps.sum()),
         f"{machine.full_w[:, 0].sum() / 1e3:.3f}",
         f"{machine.speed_flops[:, 0].sum() / 1e12:.3f} Tflop/s",
     )
@@ -185,6 +187,13 @@ def _nodes_table(machine: Platform) -> Table:
 def _link_text(link: Link) -> str:
     latency = f", {link.latency_s * 1e6:g} us" if link.latency_s else ""
     return f"{link.name}{latency}"
+
+
+def _total(of_one: float, of_all: float) -> str:
+    """Return a total as text; machines of equal cores have so much of each that it limits no job."""
+    from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
+
+    return "unlimited" if of_one >= ENDLESS_GB else f"{of_all:g}"
 
 
 def _group_rows(group: NodeGroup) -> list[tuple[str, ...]]:
@@ -197,8 +206,8 @@ def _group_rows(group: NodeGroup) -> list[tuple[str, ...]]:
                 f"{n_processors} x {kind.name}",
                 str(n_processors * kind.cores),
                 f"{kind.clock_ghz * kind.flops_per_cycle:g}",
-                f"{group.type.memory_gb * group.number:g}" if i == 0 else "",
-                f"{kind.memory_bandwidth_gbps * n_processors:g}",
+                _total(group.type.memory_gb, group.type.memory_gb * group.number) if i == 0 else "",
+                _total(kind.memory_bandwidth_gbps, kind.memory_bandwidth_gbps * n_processors),
                 f"{kind.power_w * n_processors / 1e3:.3f}",
             )
         )

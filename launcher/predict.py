@@ -12,6 +12,7 @@ import click
 
 from hdrl.base.files import check_new
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import IntRange, shares
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.predict.evaluation import Evaluation
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def predict() -> None:
     """Evaluate predictors of run times, train networks."""
 

@@ -10,10 +10,11 @@ import click
 from hdrl.base.errors import OptionsError
 from hdrl.base.files import check_new
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import FloatRange, IntRange
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def site() -> None:
     """Import the accounting data of a cluster, and show imports."""
 

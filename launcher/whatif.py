@@ -73,7 +73,7 @@ def what_if(
     """Simulate the imported SITE on machines of several sizes under several policies, and name the cheapest."""
     from hdrl.site.whatif import WhatIf
     from hdrl.site.whatif import what_if as ask
-    from hdrl.site.whatifpage import answer_text, write_answer
+    from hdrl.site.whatifpage import PAGE, answer_text, write_answer
 
     if out is not None and out.exists():
         raise OutputError(f"{out}: exists already, expected the name of a new folder")
@@ -95,6 +95,8 @@ def what_if(
     answer = ask(site, question, n_workers=n_workers)
     problems = [] if out is None else write_answer(answer, out)
     click.echo(json.dumps(answer, indent=2) if as_json else answer_text(answer).rstrip("\n"))
+    if out is not None and not as_json:
+        click.echo(f"\nresults in {out}, one page: {out / PAGE}")
     for problem in problems:
         click.echo(problem, err=True)
 

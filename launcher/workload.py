@@ -11,6 +11,7 @@ import click
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.fetch import fetch
+from hdrl.launcher.groups import CommandGroup
 from hdrl.launcher.numbers import Float, Int, IntRange
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ platform_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def workload() -> None:
     """Fetch, generate, convert and describe workloads."""
 

@@ -130,7 +130,7 @@ def _fitting(entry: Entry, tasks: Sequence[Named], progress_of_run: CompareProgr
     if not found:
         raise next(iter(why.values()), OptionsError("no task is named"))
     for name in why:
-        progress_of_run.message(f"tasks of setting {name} are skipped: it has no {entry.text}")
+        progress_of_run.message(f"tasks of setting {name} are skipped: {entry.text} is not a policy of this setting")
     return [(named, found[named.task.setting_name]) for named in tasks if named.task.setting_name in found]
 
 

@@ -5,6 +5,7 @@ worker here is a process with a pipe of its own, and holds one task at a time.
 
 Where nothing else runs in this process, a worker is a copy of it (a *fork*): it has loaded all that it needs, which
 spares 0.3 s of processor time for each. With other threads, whose locks a copy would never release, it is a new one.
+A new one runs the user's script again only if the work is defined there.
 
 Workers put temporary files into a folder that we remove, since a worker that is stopped cannot remove its own.
 """
@@ -17,14 +18,17 @@ import ctypes
 import multiprocessing
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,9 @@ PATIENCE_S = 5.0
 
 _PR_SET_PDEATHSIG = 1
 """Number of the request to Linux for a signal when the parent ends."""
+
+_SCRIPT = "__main__"
+"""Name of the module of the user's script."""
 
 _WAITS_S = 10 * (0.001,)
 """A thread that has ended may still be there for a moment."""
@@ -71,7 +78,8 @@ def run_in_processes(
             if pending and len(workers) < n_workers:
                 with starting():
                     new = [
-                        _Worker(function, workers, folder) for _ in range(min(n_workers - len(workers), len(pending)))
+                        _Worker(function, tasks, workers, folder)
+                        for _ in range(min(n_workers - len(workers), len(pending)))
                     ]
                 for worker in new:
                     worker.give(pending.popleft(), tasks)
@@ -102,6 +110,21 @@ def run_in_processes(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def _without_script(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[None]:
+    """Start a process that does not run the user's script again, unless the work is defined there.
+
+    A script without ``if __name__ == "__main__"`` would start workers in turn.
+    """
+    script = sys.modules[_SCRIPT]
+    if _SCRIPT.encode() not in bytes(ForkingPickler.dumps((function, tasks))):
+        sys.modules[_SCRIPT] = types.ModuleType(_SCRIPT)
+    try:
+        yield
+    finally:
+        sys.modules[_SCRIPT] = script
+
+
 def is_alone() -> bool:
     """Return True if this process has a single thread, in any library: then a copy of it is whole."""
     threads = Path("/proc/self/task")
@@ -120,7 +143,9 @@ class _Worker:
     ``folder``: for its temporary files.
     """
 
-    def __init__(self, function: Callable[[Any], Any], workers: list[_Worker], folder: str) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], workers: list[_Worker], folder: str
+    ) -> None:
         forks = is_alone()
         context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         self.connection, theirs = context.Pipe()
@@ -129,7 +154,7 @@ class _Worker:
         self._process: BaseProcess = context.Process(target=_work, args=(theirs, function, copied, folder), daemon=True)
         self._index = -1
         try:
-            with _without_ctrl_c(forks=forks):
+            with _without_ctrl_c(forks=forks), contextlib.nullcontext() if forks else _without_script(function, tasks):
                 self._process.start()
         finally:
             theirs.close()

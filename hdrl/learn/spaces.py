@@ -44,7 +44,9 @@ def n_numbers_of(space: gym.Space[Any]) -> int:
     Raise LearningError if it is no `gymnasium.spaces.Box` of one dimension.
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] == 0:
-        raise LearningError(f"actions are {shown(space)}, expected a Box of one dimension")
+        raise LearningError(
+            f"actions are {shown(space)}, expected a Box of one dimension, as in the environment job_index"
+        )
     return int(space.shape[0])
 
 

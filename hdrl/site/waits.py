@@ -408,7 +408,7 @@ def _date(seconds: float) -> str:
 
 def waits_text(answer: Mapping[str, Any]) -> str:
     """Return an answer as text."""
-    lines = [f"{answer['site']}, {answer['now']}: {len(answer['jobs']):,} jobs wait, {answer['running']:,} run"]
+    lines = [f"{answer['site']}, {answer['now']}: {len(answer['jobs']):,} waiting, {answer['running']:,} running"]
     if answer["coverage"] is not None:
         lines.append(
             f"Intervals of {answer['level']:.0%} from {answer['past_waits']:,} past waits; such intervals held "

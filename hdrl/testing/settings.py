@@ -30,6 +30,9 @@ from hdrl.trace.model import TaskState, Trace
 if TYPE_CHECKING:
     import pytest
 
+_LONGEST_REPR = 1000
+"""A notebook shows the repr of a value in its cell."""
+
 
 @dataclass(frozen=True, slots=True)
 class SettingCheck:
@@ -235,11 +238,18 @@ def _check_machine(subject: _Subject) -> None:
     _require(machine.n_units == sum(machine.unit_kinds.values()), "unit_kinds do not add up to n_units")
     _require(machine.facts().get("name") == machine.name, "machine.facts() has no name")
     _require(len(machine.sha256()) == 64, "the SHA-256 of a machine has 64 digits")
+    _check_repr(machine)
+
+
+def _check_repr(value: object) -> None:
+    length = len(repr(value))
+    _require(length < _LONGEST_REPR, f"repr of {type(value).__name__} has {length:,} characters, expected one line")
 
 
 def _check_load(subject: _Subject) -> None:
     load = subject.load
     _require(len(load.sha256()) == 64, "the SHA-256 of a load has 64 digits")
+    _check_repr(load)
     _require(load.window(0, load.n_items).sha256() == load.window(0, load.n_items).sha256(), "window is not repeatable")
     _require(load.window(1, 2).n_items == 2, "window(1, 2) does not hold two items")
     for start, n_items in ((-1, 1), (0, load.n_items + 1), (0, 0)):
@@ -283,6 +293,7 @@ def _check_warm_up(subject: _Subject) -> None:
 
 def _check_simulation(subject: _Subject, policy: str) -> None:
     trace, load = subject.trace(policy), subject.load
+    _check_repr(trace)
     tasks, stays = trace.tasks, trace.stays
     _require(len(tasks) == load.n_items, "tasks are not the items of the load")
     started = tasks["start_s"] >= 0

@@ -211,6 +211,22 @@ def never() -> NDArray[np.void]:
     return np.zeros(0, dtype=STAY_DTYPE)
 
 
+def repr_of_machine(machine: Machine) -> str:
+    """Return one line about a machine; all its arrays would fill a notebook."""
+    return f"<{type(machine).__name__} {machine.name}: {machine.n_units:,} units>"
+
+
+def repr_of_load(load: Load) -> str:
+    """Return one line about a load; all its arrays would fill a notebook."""
+    return f"<{type(load).__name__} {load.name}: {load.n_items:,} items>"
+
+
+def repr_of_trace(trace: Trace) -> str:
+    """Return one line about a Trace; all its arrays would fill a notebook."""
+    kind, load, machine = type(trace).__name__, trace.load, trace.machine
+    return f"<{kind}: {load.n_items:,} items of {load.name} on {machine.name} until {trace.end_s:.0f} s>"
+
+
 @dataclass(frozen=True, slots=True)
 class TaskTrace:
     """A Trace that is what its arrays say: for settings without formats of their own."""
@@ -226,6 +242,10 @@ class TaskTrace:
     counts: Mapping[str, float] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_trace`."""
+        return repr_of_trace(self)
+
     def part(self, first: int, n_items: int) -> Self:
         """Return the Trace of some consecutive items."""
         last = first + n_items
@@ -234,7 +254,7 @@ class TaskTrace:
         return replace(self, load=self.load.window(first, n_items), tasks=self.tasks[first:last], stays=stays)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OutcomeTrace(TaskTrace):
     """A Trace with more data on each task than all settings have: the decisions for it, and their outcomes.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.base.hashing import columns, sha256_of
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Machine, TaskState, TaskTrace
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Machine, TaskState, TaskTrace, repr_of_load
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class PlainLoad:
     items: NDArray[np.void]
     origin: Mapping[str, object] = field(default_factory=dict)
     n_dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_load`."""
+        return repr_of_load(self)
 
     @property
     def n_items(self) -> int:

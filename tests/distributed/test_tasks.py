@@ -252,3 +252,23 @@ def test_ray_says_what_is_missing(workers, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(HdrlError, match=r"this needs ray: pip install 'hdrl\[ray\]'"):
         run_tasks(workers.double, TASKS, on="ray")
+
+
+@pytest.mark.parametrize("function", ["math.sqrt", "own"])
+def test_workers_of_a_script_with_threads_do_not_run_it_again(tmp_path: Path, function: str):
+    """Other threads make workers new processes; one that needs a function of the script reads the script."""
+    lines = [
+        "import math, threading",
+        "from hdrl.distributed import run_tasks",
+        "def own(x):",
+        "    return math.sqrt(x)",
+    ]
+    main = [
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        f"print(run_tasks({function}, [1, 4, 9], n_workers=2))",
+    ]
+    if function == "own":  # as with the pools of the standard library
+        main = ['if __name__ == "__main__":', *(f"    {line}" for line in main)]
+    (tmp_path / "script.py").write_text("\n".join([*lines, *main]))
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("[1.0, 2.0, 3.0]\n", "")

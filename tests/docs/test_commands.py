@@ -53,8 +53,7 @@ PLACEHOLDER = re.compile(r"^[A-Z]+\d?$|[A-Z]{3,}|\.\.\.|<")
 VARIABLES = {"$PWD": ".", "$seed": "1", "{task}": "1", "{each}": "fcfs"}
 
 BATCH = {"platform_file_path": "gaia", "workload_file_path": "lublin_gaia_1000"}
-OPTIONS = {"docs/distributed.md": {"setting": "pipelines", "platform": "1cpu+1gpu", "workload": "pipelines.json"}}
-"""Options files that a page names and does not show; other pages mean batch jobs."""
+"""Options of the files that a page names and does not show."""
 
 
 def shell_commands(line: str) -> Iterator[list[str]]:
@@ -212,7 +211,7 @@ def write_shown(page: str, path: Path) -> None:
     named = re.findall(rf"`{re.escape(path.name)}`[^`]*\n\n```json\n(.*?)^```$", PAGES[page], re.MULTILINE | re.DOTALL)
     blocks = [json.loads(block) for kind, block in FENCED.findall(PAGES[page]) if kind == "json"]
     fits = [one for one in blocks if isinstance(one, dict) and {"platform", "platform_file_path"} & set(one)]
-    found = [*map(json.loads, named), *fits, OPTIONS.get(page, BATCH)]
+    found = [*map(json.loads, named), *fits, BATCH]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(found[0]), encoding="utf-8")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
+pytest.importorskip("pandas", reason="needs pandas (the extra frames)")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to-add.md").read_text(encoding="utf-8")

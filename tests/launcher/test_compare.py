@@ -157,6 +157,8 @@ def test_many_rows_are_cut(folder: Path):
             "nobody.py -p homogeneous:16 -w log.swf",
             "nobody.py: no such file, expected a policy (.py or .cpp) or a model",
         ),
+        ("fcfs,sjf -p homogeneous:16 -w log.swf", "compare: no policy 'fcfs,sjf'; candidates are separate words"),
+        ("a.py:f -p homogeneous:16 -w log.swf", "compare: no policy 'a.py:f'; name the file without a function"),
         ("nobody.json", "nobody.json: no such file"),
         ("nobody.json fcfs", "nobody.json is a sweep file, which stands alone"),
         ("--resume", "--resume takes --out DIR and no candidates or other options"),

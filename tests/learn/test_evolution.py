@@ -102,7 +102,7 @@ def test_going_on_after_an_interruption_gives_the_same_bytes(kind: type[Evolutio
 
 def test_environments_of_another_kind_are_refused() -> None:
     rows = ShortestRowEnvs(2)
-    with pytest.raises(LearningError, match=r"actions are Discrete\(\d+\), expected a Box"):
+    with pytest.raises(LearningError, match=r"actions are Discrete\(\d+\), expected a Box .*job_index"):
         CMAES(rows.single_observation_space, rows.single_action_space)
     envs = Judges(5)
     agent = CMAES(envs.single_observation_space, envs.single_action_space)

@@ -285,6 +285,7 @@ def test_a_large_gain_is_found_and_none_is_not(cluster: Path, tmp_path: Path):
     result = call("ab", "analyze", path, gained, "-o", tmp_path / "answer")
     assert result.exit_code == 0, result.output
     assert "a mean wait" in result.output
+    assert result.stdout.endswith(f"one page: {tmp_path / 'answer' / 'ab.html'}\n")
     answer = json.loads((tmp_path / "answer" / "ab.json").read_text())
     assert answer["is_better"] is True
     assert ": better" in answer["verdict"]

@@ -80,7 +80,9 @@ def test_the_command_writes_a_page(site: Path, tmp_path: Path):
     words = ("what-if", site, "--windows", "10:3", "--warm-up", 4, "--nodes", "-50%,+1", "-j", 1)
     done = call(*words, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    assert done.stdout == (tmp_path / "out" / "whatif.txt").read_text()
+    text, _, where = done.stdout.rpartition("\n\n")
+    assert f"{text}\n" == (tmp_path / "out" / "whatif.txt").read_text()
+    assert where == f"results in {tmp_path / 'out'}, one page: {tmp_path / 'out' / 'whatif.html'}\n"
     answer = json.loads((tmp_path / "out" / "whatif.json").read_text())
     assert json.loads(call(*words, "--json").stdout) == answer
     assert [row["nodes"] for row in answer["rows"][::2]] == [1, 2, 3]

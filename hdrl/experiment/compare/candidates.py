@@ -120,11 +120,20 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
             raise OptionsError(
                 f"{sweep.where}: {what} is a folder without {MODEL_FILE}; expected that of a training, or a policy"
             ) from None
+        if hint := _hint(what):
+            raise OptionsError(f"{sweep.where}: no policy {quoted(what)}; {hint}") from None
         # It may have been meant as a group, which settings' messages about policies do not mention.
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise
         raise UnknownName("policy, and no group of policies,", what, known) from None
     return [_policy(sweep, policies, label or strip_folder(name), name)]
+
+
+def _hint(text: str) -> str:
+    """Return how to write what was probably meant, empty if nothing is known."""
+    if f"{SUFFIX}:" in text:
+        return "name the file without a function: hdrl uses its policy(view) or priority(job, now_s)"
+    return "candidates are separate words, without commas" if "," in text else ""
 
 
 def _split(text: str) -> tuple[str, str]:

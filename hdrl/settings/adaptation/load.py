@@ -15,6 +15,7 @@ from hdrl.base.hashing import sha256_of
 from hdrl.base.seeding import stream
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table
+from hdrl.trace.model import repr_of_load
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class Jobs:
     release_s: NDArray[np.float64]
     origin: Mapping[str, Any] = field(default_factory=dict)
     n_dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_load`."""
+        return repr_of_load(self)
 
     @property
     def n_items(self) -> int:

@@ -123,8 +123,8 @@ class BatchInputs(
         return known + [
             (
                 "users",
-                f"{name} names no users: {strip_folder(predicting[0])} predicts run times by requests and sizes alone "
-                "there",
+                f"{name} names no users: {strip_folder(predicting[0])} predicts its run times by requests and sizes "
+                "alone",
             )
             for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
         ]

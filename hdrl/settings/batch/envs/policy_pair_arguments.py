@@ -54,7 +54,8 @@ def site_rules_reason(machine: Platform) -> str | None:
         return None
     return (
         f"PolicyPair chooses cores, but the rules of a site choose the nodes of each job on {machine.name}; JobPick "
-        "picks jobs under these rules (learning.environment=job_pick), and --set site_rules=false leaves them out"
+        "picks jobs under these rules (learning.environment=job_pick); --set site_rules=false (what-if: "
+        "--ignore-rules) simulates without them"
     )
 
 

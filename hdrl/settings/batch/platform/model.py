@@ -268,6 +268,10 @@ class Platform:
     curves: FloatArray = field(default_factory=lambda: NO_CURVES)
     site: SiteRules | None = None
 
+    def __repr__(self) -> str:
+        """Return one line instead of all arrays."""
+        return f"<Platform {self.name}: {self.n_cores:,} cores in {self.n_nodes:,} nodes>"
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""

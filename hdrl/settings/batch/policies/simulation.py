@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, OptionsError, readable
-from hdrl.base.pyfiles import AgentError, is_policy_file, located_errors, split_policy_file
+from hdrl.base.errors import DecisionError, OptionsError, quoted, readable
+from hdrl.base.pyfiles import AgentError, check_call, is_policy_file, located_errors, split_policy_file
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import SITE_POLICIES, PolicyPair
@@ -68,18 +68,18 @@ def simulate(
 ) -> BatchTrace:
     """Simulate a workload on a platform under a policy.
 
-    All simulators give the same trace, as precisely as each can tell: from Batsim's own files come six decimals of
-    dates, and six digits of dates in the logs of machine states and P-states.
+    All simulators give the same trace, but Batsim's own files hold only six decimals of dates, and six digits of dates
+    in the logs of machine states and P-states.
 
     Parameters
     ----------
     policy
         The name of a policy (`policies.policy_names`), or one of the kernel (`policies.read_pair`); the path of a
-        Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a
-        `simulation.View` whenever something happened and returns decisions; or a priority (`policies.OwnPriority`),
-        or a predictor (`policies.OwnPrediction`); or a scheduler in C++ (`simulators.BatsimProgram`).
+        Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that gets a
+        `hdrl.View` at each event and returns a list of decisions; a priority, as `hdrl.batch.OwnPriority(function)`;
+        a predictor (`policies.OwnPrediction`); or a scheduler in C++ (`simulators.BatsimProgram`).
     seed
-        Seed of what is random in the policy.
+        Seed of random policies.
     compatibility
         ``None``, or one of `simulators.COMPATIBILITY_MODES`; the platform and the workload must have been read
         in the same mode.
@@ -91,7 +91,7 @@ def simulate(
     folder
         Folder for the files of a simulator outside the kernel; ``None``: they are discarded.
     platform_file
-        SimGrid file of a platform that hdrl did not describe itself, for the same two.
+        SimGrid file of a platform that hdrl did not describe itself, for a simulator outside the kernel.
 
     Raises
     ------
@@ -102,14 +102,16 @@ def simulate(
     DecisionError
         If a Python policy decides something impossible.
     AgentError
-        If a Python file defines no policy, or fails while it decides.
+        If a Python file defines no policy or fails while it decides, or a function does not take one view.
     SimulationError
         If jobs are waiting and nothing will ever happen again.
     BatsimError
-        If Batsim cannot be run, or says something wrong.
+        If Batsim cannot be started, or sends a wrong message.
     OptionsError
-        If the platform has the rules of a site, and the simulator or the policy cannot follow them.
+        If the platform has the rules of a site, and the simulator or the policy cannot follow them; or if an argument
+        has a wrong type.
     """
+    _check_arguments(platform, workload, policy)
     check_fits(workload, platform)
     simulator = simulator_for(simulator, platform, policy)
     if SIMULATORS[simulator].own_policies:
@@ -142,6 +144,28 @@ def simulate(
             _run_function(chosen, chosen_policy, progress)
         trace: BatchTrace = chosen.trace
         return trace
+
+
+def _check_arguments(platform: object, workload: object, policy: Any) -> None:
+    """Refuse names of files in place of what was read from them, and a function that takes no view.
+
+    Raises
+    ------
+    OptionsError, AgentError
+        If there is one.
+    """
+    if not isinstance(platform, Platform):
+        raise OptionsError(f"platform is {quoted(platform)}, expected what hdrl.read_platform returns")
+    if not isinstance(workload, Workload):
+        raise OptionsError(f"workload is {quoted(workload)}, expected what hdrl.read_workload returns")
+    code = getattr(policy, "__code__", None)
+    if code is not None:
+        try:
+            check_call(policy, "view", Path(code.co_filename))
+        except AgentError as error:
+            raise AgentError(f"{error}; pass a priority as hdrl.batch.OwnPriority(priority)") from None
+    elif not (callable(policy) or isinstance(policy, (str, PolicyPair, OwnPriority, OwnPrediction, BatsimProgram))):
+        raise OptionsError(f"policy is {quoted(policy)}, expected a name, a function policy(view) or an OwnPriority")
 
 
 def needs_site(policy: object, platform: Platform) -> bool:

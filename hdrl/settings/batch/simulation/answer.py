@@ -184,9 +184,8 @@ class Answer:
     def _add(self, decision: Decision) -> None:
         name = self._ADDERS.get(type(decision))
         if name is None:
-            raise DecisionError(
-                f"{decision!r} is not a decision; expected one of hdrl.settings.batch.simulation.decisions"
-            )
+            kinds = ", ".join(kind.__name__ for kind in self._ADDERS)
+            raise DecisionError(f"{quoted(decision)} is not a decision; expected one of hdrl.batch: {kinds}")
         getattr(self, name)(decision)
 
     def _add_dated(self, decision: At) -> None:

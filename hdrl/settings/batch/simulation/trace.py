@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, repr_of_trace
 
 if TYPE_CHECKING:
     from procset import ProcSet
@@ -164,6 +164,10 @@ class BatchTrace:
     host_energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     site: NDArray[np.void] | None = None
     info: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_trace`."""
+        return repr_of_trace(self)
 
     @property
     def has_energy(self) -> bool:

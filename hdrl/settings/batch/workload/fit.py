@@ -89,5 +89,5 @@ def _message(workload: Workload, platform: Platform, worst: int, n_bad: int) -> 
                 problem += ", beside the other components of its het job"
     return (
         f"{problem}; {n_bad:,} of {workload.n_jobs:,} jobs can never run"
-        " (--set workload.oversized=drop leaves them out; in Python, check_fits of hdrl.settings.batch.workload)"
+        " (--set workload.oversized=drop leaves them out; in Python, hdrl.check_fits(..., oversized='drop'))"
     )

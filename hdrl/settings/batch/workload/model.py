@@ -114,6 +114,10 @@ class Workload:
     site: SiteJobs | None = None
     not_simulated: Mapping[int, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Return one line instead of all arrays."""
+        return f"<Workload {self.name}: {self.n_jobs:,} jobs>"
+
     @property
     def n_jobs(self) -> int:
         """Number of jobs."""

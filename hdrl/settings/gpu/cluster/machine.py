@@ -20,6 +20,7 @@ from hdrl.base.files import expanded, read_json, read_text
 from hdrl.base.textnumbers import int_of
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
+from hdrl.trace.model import repr_of_machine
 
 SHIPPED = Path(__file__).parents[1] / "data"
 """Folder of the clusters that have names."""
@@ -70,6 +71,10 @@ class GpuCluster:
     name: str
     types: tuple[GpuType, ...]
     nodes: NDArray[np.void]
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_machine`."""
+        return repr_of_machine(self)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.types) <= MAX_TYPES:

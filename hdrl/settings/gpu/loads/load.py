@@ -20,6 +20,7 @@ from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.cluster.throughputs import Profile, Throughputs
 from hdrl.settings.gpu.loads.groups import groups_of
 from hdrl.settings.gpu.loads.values import JobValues
+from hdrl.trace.model import repr_of_load
 
 WHOLE_GPU = 1000
 """Shares of a GPU are counted in thousandths."""
@@ -95,6 +96,10 @@ class GpuLoad:
     values: JobValues | None = None
     whole: GpuLoad | None = None
     first: int = 0
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_load`."""
+        return repr_of_load(self)
 
     def __post_init__(self) -> None:
         jobs = self.jobs

@@ -17,6 +17,7 @@ from hdrl.base.seeding import stream
 from hdrl.settings.pipelines.loads.covers import demand_us
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
 from hdrl.settings.pipelines.machine import KINDS, Units
+from hdrl.trace.model import repr_of_load
 
 INSTANCE_DTYPE = np.dtype(
     [
@@ -82,6 +83,10 @@ class PipelineLoad:
     times: Times = field(default_factory=Times)
     origin: Mapping[str, Any] = field(default_factory=dict)
     first_items: tuple[int, ...] = (0,)
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_load`."""
+        return repr_of_load(self)
 
     def __post_init__(self) -> None:
         table = self.instances

@@ -14,7 +14,7 @@ from hdrl.compiled.records import of
 from hdrl.settings.pipelines.kernel.state import PipelinesState
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import KINDS, Units
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, repr_of_trace
 
 RUN_DTYPE = np.dtype(of(np.int64, "instance", "option", "unit", "start_us", "end_us", "worst_us"))
 """A kernel, alone or fused, on a unit: the instance, the option (a number in ``pipeline.options``), the unit, dates,
@@ -42,6 +42,10 @@ class PipelineTrace:
     runs: NDArray[np.void]
     n_decisions: int = 0
     info: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return one line, see `repr_of_trace`."""
+        return repr_of_trace(self)
 
     @cached_property
     def late_us(self) -> NDArray[np.int64]:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hdrl.base.errors import DecisionError, ReadError, UnknownName
+import hdrl
+from hdrl.base.errors import DecisionError, OptionsError, ReadError, UnknownName
 from hdrl.launcher.launch import launch
 from hdrl.settings.batch.policies import (
     AgentError,
@@ -198,3 +199,22 @@ def test_policies_in_python_say_it_themselves(tmp_path):
     assert is_clairvoyant(written(tmp_path, SAF + "priority.clairvoyant = True\n") + "+easy")
     assert is_clairvoyant(written(tmp_path, "clairvoyant = True\ndef policy(view):\n    return []\n"))
     assert is_clairvoyant(OwnPriority(lambda job, now_s: 0.0, clairvoyant=True))
+
+
+def test_wrong_arguments_are_named_before_a_simulation():
+    learning = hdrl.read_platform("learning")
+    workload = hdrl.read_workload("learning", learning, custom=True)
+    with pytest.raises(AgentError, match=r"test_own.py:\d+: by_cores\(job, now_s\) takes .*OwnPriority"):
+        hdrl.simulate(learning, workload, by_cores)
+    assert hdrl.simulate(learning, workload, OwnPriority(by_cores)).records["start_s"].min() >= 0
+    for arguments, message in (
+        (("learning", workload, "sjf"), "platform is 'learning', expected what hdrl.read_platform returns"),
+        ((learning, "learning", "sjf"), "workload is 'learning', expected what hdrl.read_workload returns"),
+        ((learning, workload, 5), r"policy is 5, expected a name, a function policy\(view\)"),
+    ):
+        with pytest.raises(OptionsError, match=message):
+            hdrl.simulate(*arguments)
+
+
+def by_cores(job, now_s):
+    return job.cores

@@ -312,7 +312,7 @@ def asked(*before: Decision) -> EmbeddedSimulator:
         ([], SetPState([3], 0), "cores must be 0 to 1"),
         ([], SetPState([0], 9), "there is no P-state 9 (0 to 3)"),
         ([], Annotate(8, ""), "there is no job 8"),
-        ([], "start", "'start' is not a decision"),
+        ([], "start", "'start' is not a decision; expected one of hdrl.batch: At, Start, Reject, Kill"),
     ],
 )
 def test_bad_decisions(before: list[Decision], bad: Decision, text: str):

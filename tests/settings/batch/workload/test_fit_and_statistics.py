@@ -75,7 +75,7 @@ def test_the_first_oversized_job_is_named(learning):
         check_fits(workload, learning)
     assert str(error.value) == (
         "hand: job 'w0!1' asks for 5 cores, platform learning has 4; 2 of 3 jobs can never run "
-        "(--set workload.oversized=drop leaves them out; in Python, check_fits of hdrl.settings.batch.workload)"
+        "(--set workload.oversized=drop leaves them out; in Python, hdrl.check_fits(..., oversized='drop'))"
     )
     node_mib = learning.memory_mib[0]
     with pytest.raises(
