@@ -22,8 +22,8 @@ TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") el
 _AGAIN_S = 0.05
 """After that time a signal that was lost is sent again."""
 
-_running: list[Callable[[sys.UnraisableHookArgs], object]] = []
-"""For each `handle_signals` that runs, the hook for lost exceptions outside of it."""
+_running: list[object] = []
+"""An object for each `handle_signals` that runs."""
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -36,10 +36,11 @@ class _Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+        self._command = _running[-1] if _running else None
 
     def __del__(self) -> None:
-        if _running:
-            again = threading.Timer(_AGAIN_S, _send_again, (self.number,))
+        if self._command in _running:
+            again = threading.Timer(_AGAIN_S, _send_again, (self.number, self._command))
             again.daemon = True
             again.start()
 
@@ -48,8 +49,8 @@ class Terminated(_Interrupted):
     """SIGTERM or SIGHUP has come: a command ends as after Ctrl-C, with another exit code."""
 
 
-def _send_again(number: int) -> None:
-    if _running:
+def _send_again(number: int, command: object) -> None:
+    if command in _running:
         os.kill(os.getpid(), number)
 
 
@@ -83,11 +84,13 @@ def _resend_lost_signals() -> Iterator[None]:
             before(lost)
 
     sys.unraisablehook = hook
-    _running.append(before)
+    command = object()
+    _running.append(command)
     try:
         yield
     finally:
-        sys.unraisablehook = _running.pop()
+        _running.remove(command)
+        sys.unraisablehook = before
 
 
 @contextlib.contextmanager

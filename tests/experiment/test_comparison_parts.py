@@ -221,7 +221,7 @@ def test_unknown_candidates():
         read_candidates(sweep(candidates=["heuristic"]))
     with pytest.raises(OptionsError, match=r"sweep.json: no policy fits 'zz\*'"):
         read_candidates(sweep(candidates=["zz*"]))
-    with pytest.raises(ReadError, match=r"nobody\.py: No such file"):
+    with pytest.raises(ReadError, match=r"nobody\.py: no such file"):
         read_candidates(sweep(candidates=["nobody.py"]))
     with pytest.raises(ReadError, match=r"no such file"):
         read_candidates(sweep(candidates=["m=models/*.pt"]))

@@ -232,24 +232,14 @@ def test_a_damaged_library_is_told_in_one_line(tmp_path: Path) -> None:
         specialists_of({"configurations": [{"point": ["far"], "modules": {}}]}, "m.pt")
 
 
-PERIODS = {
-    "pipelines": [
-        {"name": name, "kernels": [{"name": "k", "cpu_us": 2000, "gpu_us": 3000}], "periods_us": [10000, 15000]}
-        for name in ("a", "b")
-    ]
-}
-
-
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text(encoding="utf-8")
     commands = [line.split()[1:] for line in re.findall(r"^\$ hdrl-launch .*$", text, re.MULTILINE)]
     here = [one for one in commands if "--on" not in one]
     assert len(here) >= 2
-    (tmp_path / "set.json").write_text(json.dumps(PERIODS))
     path = tmp_path / "options.json"
-    learning = {**LEARNING, "n_envs": 1}
-    given = {"platform": "1cpu+1gpu", "workload": "set.json", "setting": "pipelines", "agent": {"type": "LEARNING"}}
-    path.write_text(json.dumps({**given, "learning": learning}))
+    given = json.loads(re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0])
+    path.write_text(json.dumps({**given, "agent": {"type": "LEARNING"}, "learning": {**LEARNING, "n_envs": 1}}))
     for number, (_, algorithm, name, *rest) in enumerate(here):
         assert name == "options.json"
         assert rest[0::2] == ["--set"] * (len(rest) // 2)

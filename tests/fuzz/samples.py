@@ -313,9 +313,15 @@ ADAPTING_TABLE = {
     "device": "made",
     "budget_s": 100.0,
     "rungs": [0.5],
-    "others": {"linear-decay": [[0.7, 0.7]]},
+    "others": {"linear-decay": [[0.7, 0.7]] * 2},
     "rows": [
-        {"actions": list(actions), "timeleft_s": [60.0], "before": [[0.2]], "draws": [[0.5, 0.6]], "curves": [[0.3]]}
+        {
+            "actions": list(actions),
+            "timeleft_s": [60.0],
+            "before": [[0.2]] * 2,
+            "draws": [[0.5, 0.6], [0.4, 0.5]],
+            "curves": [[0.3]] * 2,
+        }
         for actions in itertools.product(range(4))
     ],
 }

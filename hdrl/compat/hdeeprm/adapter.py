@@ -34,7 +34,7 @@ _CALLS: Calls = {"observe": (1, ()), "decide": (1, ()), "alter": (2, ()), "rewar
 def _located(made: Any, method: str) -> Iterator[None]:
     """Name the method of an object in errors of the bases, which compute with what the object's methods returned.
 
-    Errors with a line of the object's own file pass: whoever runs the file names that line.
+    Errors with a line of the object's own file pass: the code that runs the file names that line.
     """
     try:
         yield

@@ -224,7 +224,7 @@ _PARENT = "Par Name"
 
 
 def association_name(account: str, user: str) -> str:
-    """Return what the columns of jobs call a user in an account."""
+    """Return the name of a user in an account in the columns of jobs."""
     return f"{account}/{user}"
 
 

@@ -356,7 +356,7 @@ def _closures(rules: SiteRules, origin_s: float) -> dict[str, NDArray[Any]]:
 
 
 _COUNTED = ("cores", "gpus", "jobs", "submitted")
-"""What limits of groups count."""
+"""Quantities that limits of groups count."""
 
 
 def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:

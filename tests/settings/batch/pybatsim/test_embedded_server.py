@@ -366,14 +366,14 @@ REPLY = '{"now": 0.0, "events": [{"timestamp": 0.0, "type": "EXECUTE_JOB", "data
 @settings(max_examples=60, deadline=None)
 @given(place=st.integers(0, len(REPLY) - 1), text=st.text(max_size=3))
 def test_damaged_replies_give_an_error_or_a_result(
-    tmp_path_factory: pytest.TempPathFactory, position: int, text: str
+    tmp_path_factory: pytest.TempPathFactory, place: int, text: str
 ) -> None:
     world = World(tmp_path_factory.mktemp("world"), [job(0, "work")])
 
     class Damaged:
         def exchange(self, message: str) -> str:
             if "JOB_SUBMITTED" in message:
-                return REPLY[:position] + text + REPLY[position + len(text) :]
+                return REPLY[:place] + text + REPLY[place + len(text) :]
             return '{"now": 0, "events": []}'
 
     problem = ""
