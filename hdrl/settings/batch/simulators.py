@@ -6,7 +6,7 @@ This is the one door to `hdrl.batsim`, `hdrl.slurm` and `hdrl.deploy`, which are
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -116,6 +116,13 @@ class SlurmSettings:
 
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
 """Simulators: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
+
+
+def make_simulator(simulator: Mapping[str, Any], platform: Any, workload: Any, **common: Any) -> Any:
+    """Return the simulator that arguments of `policies.simulate` name, the embedded one by default."""
+    choices = {"simulator": "embedded", "batsim": None, "folder": None, "platform_file": None, **simulator}
+    return SIMULATORS[choices.pop("simulator")].make(platform, workload, compatibility=None, **choices, **common)
+
 
 SIMULATORS.register("embedded")(
     SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator", supports_networks=True)

@@ -34,7 +34,7 @@ from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import read_choices
 from hdrl.settings.batch.simulation.trace import BatchTrace
-from hdrl.settings.batch.simulators import SIMULATORS
+from hdrl.settings.batch.simulators import make_simulator
 from hdrl.settings.batch.workload.model import Workload
 
 CORE_SELECTION = "high_gflops"
@@ -102,8 +102,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self.options = PickChoices(**choices).checked().check_world(has_rules=False)
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
-        self._choices = {"simulator": "embedded", "batsim": None, "folder": None, "platform_file": None, **simulator}
-        self._kind = SIMULATORS[self._choices.pop("simulator")]
+        self._simulator = simulator
         self._core_key, _ = read_choices(None, core_selection)
         self._inputs = pool_inputs(workload, platform, None, needs_identical=False, needs_run_times=False)
         self.layout = self.options.layout
@@ -221,15 +220,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     # ------------------------------------------------------------------ parts
 
     def _new_simulator(self, seed: int) -> Any:
-        return self._kind.make(
-            self.platform,
-            self.workload,
-            seed=seed,
-            energy=self._energy,
-            compatibility=None,
-            rule=rule_of(self.options),
-            **self._choices,
-        )
+        common = {"seed": seed, "energy": self._energy, "rule": rule_of(self.options)}
+        return make_simulator(self._simulator, self.platform, self.workload, **common)
 
     def _new_picks(self, actor: PlainActor) -> CompiledPicks:
         return CompiledPicks(self._inputs, self.options, self._core_key, actor)

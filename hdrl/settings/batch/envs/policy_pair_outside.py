@@ -45,7 +45,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.simulation.embedded import check_switches
 from hdrl.settings.batch.simulation.trace import BatchTrace
-from hdrl.settings.batch.simulators import SIMULATORS
+from hdrl.settings.batch.simulators import make_simulator
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
@@ -104,8 +104,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         if switches:
             check_switches(platform, energy=energy, sleep_state=max(one.rule.sleep_state for one in policies))
         self._rule = SWITCHING if switches else NO_RULE
-        self._energy, self._choices = energy, {"batsim": None, "folder": None, "platform_file": None, **simulator}
-        self._kind = SIMULATORS[self._choices.pop("simulator")]
+        self._energy, self._choices = energy, simulator
         self.observation_space = observation_space(platform, observation, with_nodes=switches)
         self.action_space = spaces.Discrete(len(self.actions))
         self.render_mode = None
@@ -136,15 +135,9 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         check_reset_options(options or {}, ())
         self.close()
         self._trace, self._state = None, None
-        self._simulator = self._kind.make(
-            self.platform,
-            self.workload,
-            seed=episode_seed(seed_key(seed or 0), 0),  # as in a batch of one row
-            energy=self._energy,
-            compatibility=None,
-            rule=self._rule,
-            **self._choices,
-        )
+        # The seed is that of a batch of one row.
+        common = {"seed": episode_seed(seed_key(seed or 0), 0), "energy": self._energy, "rule": self._rule}
+        self._simulator = make_simulator(self._choices, self.platform, self.workload, **common)
         self._decisions = self._simulator.decisions()
         self._watch = self._new_watch()
         self._counts = Borrowed(new_counts(1, len(self.actions)))
