@@ -51,10 +51,10 @@ class UntrustedFile(HdrlError):
 
     def __init__(self, where: str | Path, name: str, instead: str = "", what: str = "the Python file") -> None:
         self.name, self.instead, self.what = name, instead, what
-        position, file = readable(str(where), MAX_SHOWN_PATH), readable(name, MAX_SHOWN_PATH)
+        place, file = readable(str(where), MAX_SHOWN_PATH), readable(name, MAX_SHOWN_PATH)
         known = f"{instead}, or {TRUST}" if instead else TRUST
         super().__init__(
-            f"{position}: names {what} {file}, which hdrl runs only with your permission (if you trust it: {known})"
+            f"{place}: names {what} {file}, which hdrl runs only with your permission (if you trust it: {known})"
         )
 
 

@@ -248,9 +248,9 @@ def platform_of(run: RunData) -> Platform | None:
             compatibility=options.get("compatibility"),
             node_power=None if power is None else NodePower.read(power),
         )
-        for position in (run.folder / named, run.folder.parent / named) if is_file else (named,):
-            if not isinstance(position, Path) or file_and_name(position)[0].is_file():
-                platform = read_platform(position, rules=rules)
+        for source in (run.folder / named, run.folder.parent / named) if is_file else (named,):
+            if not isinstance(source, Path) or file_and_name(source)[0].is_file():
+                platform = read_platform(source, rules=rules)
                 if platform.sha256() == wanted:
                     return platform
     except HdrlError:  # names are a help, no need

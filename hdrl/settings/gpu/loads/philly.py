@@ -144,7 +144,7 @@ def _philly_job(one: dict[str, Any]) -> Row:
         duration_s += date_s(attempt["end_time"]) - date_s(attempt["start_time"])
     submitted_s, user = date_s(one["submitted_time"]), str(one.get("user") or "")
     group = str(one.get("vc") or "")
-    sizes = [sum(len(position["gpus"]) for position in attempt.get("detail") or ()) for attempt in attempts]
+    sizes = [sum(len(node["gpus"]) for node in attempt.get("detail") or ()) for attempt in attempts]
     size = next((one for one in sizes if one > 0), 0)
     return {
         "arrival_s": submitted_s,
