@@ -63,8 +63,8 @@ def check_same_files(folder: Path, platform: Platform, workload: Workload, polic
     for name in ("machine_states", "pstate_changes"):
         assert (folder / f"out_{name}.csv").read_text() == (folder / "embedded" / f"out_{name}.csv").read_text()
     found, expected = (
-        [line.split(",") for line in (position / "out_jobs.csv").read_text().splitlines()]
-        for position in (folder, folder / "embedded")
+        [line.split(",") for line in (place / "out_jobs.csv").read_text().splitlines()]
+        for place in (folder, folder / "embedded")
     )
     assert [row[:15] + row[16:] for row in found] == [row[:15] + row[16:] for row in expected]
     energies_j = [[float(row[15]) for row in rows[1:]] for rows in (found, expected)]
