@@ -97,6 +97,7 @@ WIDTH = 140
 )
 @click.option("--resume", is_flag=True, help="Continue the comparison in --out; no other argument is needed.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json, held_out.json or robust.json.")
 @click.option(
     "--agent",
     "agents",
@@ -116,6 +117,7 @@ def compare(
     vary: tuple[str, ...],
     resume: bool,
     quiet: bool,
+    as_json: bool,
     trust: bool,
     agents: tuple[str, ...],
     **arguments: Any,
@@ -139,11 +141,11 @@ def compare(
     if vary and protocol == "held-out":
         raise OptionsError("--vary takes one protocol, not held-out")
     if protocol == "held-out":
-        from hdrl.experiment.compare.held_out import PROTOCOLS
+        from hdrl.experiment.compare.held_out import PROTOCOLS, RESULT_FILE
 
-        with _progress(quiet=quiet) as progress:
+        with _progress(quiet=quiet or as_json) as progress:
             whole = _held_out(sweep, folder, n_workers, on, progress)
-        _show_held_out(whole)
+        _print(folder / RESULT_FILE, lambda: _show_held_out(whole), as_json=as_json)
         _answer([folder / name for name in PROTOCOLS])
         return
     if protocol is not None:
@@ -151,17 +153,27 @@ def compare(
 
         sweep = by_protocol(sweep, protocol)
     if vary:
-        from hdrl.experiment.compare.robust import run_robust
+        from hdrl.experiment.compare.robust import RESULT_FILE, run_robust
 
-        with _progress(quiet=quiet) as progress:
+        with _progress(quiet=quiet or as_json) as progress:
             robust = run_robust(sweep, _varied(vary), out=folder, n_workers=n_workers, on=on, progress=progress)
-        _show_robust(robust)
+        _print(folder / RESULT_FILE, lambda: _show_robust(robust), as_json=as_json)
         _answer(robust.folders)
         return
-    with _progress(quiet=quiet) as progress:
+    from hdrl.experiment.compare.files import SUMMARY_FILE
+
+    with _progress(quiet=quiet or as_json) as progress:
         result = _compare(sweep, folder, n_workers, on, progress)
-    _show(result, quiet=quiet)
+    _print(result.folder / SUMMARY_FILE, lambda: _show(result, quiet=quiet), as_json=as_json)
     _answer([result.folder])
+
+
+def _print(file: Path, show: Callable[[], None], *, as_json: bool) -> None:
+    """Print a file of the results as it is, or show them."""
+    if as_json:
+        click.echo(file.read_text(encoding="utf-8"), nl=False)
+    else:
+        show()
 
 
 def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progress: CompareProgress) -> Comparison:

@@ -74,6 +74,14 @@ def test_quiet_says_the_verdict_and_the_warnings(folder: Path):
     assert all(line.startswith("warning: ") for line in lines[:-1])
 
 
+def test_json_is_the_file_of_the_folder(folder: Path):
+    result = run("sjf+easy", *WORLD, "--windows", "40", "--out", "out", "--json")
+    assert (result.stdout, result.stderr) == (Path("out/summary.json").read_text(), "")
+    assert json.loads(result.stdout)["verdict"].startswith("sjf+easy has ")
+    varied = run(*("sjf+easy", *WORLD, "--windows", "40", "--out", "varied", "--vary", "seed=1,2", "--json"))
+    assert json.loads(varied.stdout) == json.loads(Path("varied/robust.json").read_text())
+
+
 def test_what_can_be_asked_for(folder: Path):
     result = run(
         *("a=first-high_gflops", "random-random", *WORLD, "--windows", "30:2", "--range", "0.5:1", "--warm-up", "10"),
