@@ -215,7 +215,7 @@ def _each(values: Regrets) -> tuple[float, ...]:
 
 
 def _groups(tables: Sequence[Table]) -> list[list[int]]:
-    """Return the places of the tables of each network and its data: they differ in their starts alone."""
+    """Return the positions of the tables of each network and its data: they differ in their starts alone."""
     found: dict[tuple[str, ...], list[int]] = {}
     for position, table in enumerate(tables):
         found.setdefault((table.data, *describe(table.model)), []).append(position)

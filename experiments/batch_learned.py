@@ -166,7 +166,7 @@ def windows_of_model(
     Parameters
     ----------
     starts
-        Places of the first jobs that count, `LENGTH` each.
+        Positions of the first jobs that count, `LENGTH` each.
     warm_up, follow_up
         Jobs before and after these that are simulated, too.
     """

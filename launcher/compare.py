@@ -200,7 +200,7 @@ def _held_out(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progre
 
 
 def _answer(folders: Sequence[Path]) -> None:
-    """End with 1 and a line if a candidate failed: its place in the table is empty, which scripts do not see."""
+    """End with 1 and a line if a candidate failed: its position in the table is empty, which scripts do not see."""
     from hdrl.experiment.compare.files import failures_in
 
     failures = [failure for folder in folders for failure in failures_in(folder)]

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 def sparse_weights(n_weights: int, by_place: Mapping[int, float]) -> Floats:
-    """Return weights that are 0 except at some places."""
+    """Return weights that are 0 except at some positions."""
     weights = np.zeros(n_weights)
     for position, value in by_place.items():
         weights[position] = value

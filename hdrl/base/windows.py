@@ -1,8 +1,8 @@
 """Selection of items of a sequence: parts, windows side by side, warm-up. All callers round alike.
 
-Items are whatever a load consists of, counted from 0 in their order. A *range* is the place of its first item and that
-of the one after its last. Parts are given as shares of all items. Where one part ends with the share that the next one
-begins with, they never hold the same item, whatever the caller: `index_of_share` alone turns shares into places.
+Items are whatever a load consists of, counted from 0 in their order. A *range* is the position of its first item and
+that of the one after its last. Parts are given as shares of all items. Where one part ends with the share that
+the next one begins with, they never hold the same item: `index_of_share` alone turns shares into positions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Shares: TypeAlias = tuple[float, float]
 """Bounds of a part, as shares of all items from 0 to 1."""
 
 Span: TypeAlias = tuple[int, int]
-"""A range: the place of the first item, and of the one after the last."""
+"""A range: the position of the first item, and of the one after the last."""
 
 PARTS: Mapping[str, Shares] = MappingProxyType(
     {"all": (0.0, 1.0), "train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.7, 1.0)}

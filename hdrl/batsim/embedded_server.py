@@ -1,4 +1,4 @@
-"""A simulator in Batsim's place: it talks to a scheduler in Batsim's protocol.
+"""A simulator that takes Batsim's place: it talks to a scheduler in Batsim's protocol.
 
 `ProtocolServer` says what Batsim would say, as the same text, and takes the requests of the replies as decisions for
 any simulator with the face of the embedded one; `EmbeddedServer` is the server for that one. What has no place in

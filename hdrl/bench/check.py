@@ -137,7 +137,7 @@ def check_result(
 
 
 def _first_of_each_kind(found: Iterable[Defect]) -> Iterator[Defect]:
-    """Return the first findings of each kind and place, and how many more there are."""
+    """Return the first findings of each kind and task or file, and how many more there are."""
     groups: dict[tuple[str, str], list[Defect]] = {}
     for one in found:
         groups.setdefault((one.kind, one.where), []).append(one)

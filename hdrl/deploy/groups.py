@@ -67,7 +67,7 @@ class KeyedGroups:
         return self.sums[self._place("0")]
 
     def positions(self, user: str, requested_s: float, cores: int) -> list[int]:
-        """Return the places of the groups of a job in `sums`; groups that are new get one."""
+        """Return the positions of the groups of a job in `sums`; groups that are new get one."""
         return [self._place(key) for key in keys_of(user, requested_s, cores)]
 
     def _place(self, key: str) -> int:

@@ -39,7 +39,7 @@ class RankedQueue(NamedTuple):
     jobs, scalars, predictions
         Rows of the kernel's types: jobs, one row of scalars, a prediction for each job.
     job_groups
-        The groups of each job, places in ``sums``, shape ``(n_jobs, 5)``, int32.
+        The groups of each job, positions in ``sums``, shape ``(n_jobs, 5)``, int32.
     sums
         Sums over the ended jobs of each group.
     network, neurons, features, weights

@@ -17,7 +17,7 @@ EXECUTORS = ("local", "ray")
 
 
 def check_executor(on: str) -> str | None:
-    """Return the address of the Ray cluster that a place names; ``None`` where it names none.
+    """Return the address of the Ray cluster that ``--on`` names; ``None`` where it names none.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def run_tasks(
     Raises
     ------
     OptionsError
-        If the place is unknown, or there are no workers.
+        If it is none of these, or there are no workers.
     MissingExtra
         If Ray is requested and not installed.
     WorkerDied

@@ -27,7 +27,7 @@ RLSCHEDULER_N_JOBS = 1024
 """Jobs in each of them."""
 
 Part: TypeAlias = str | tuple[float, float] | tuple[int, int]
-"""A name of `hdrl.base.windows.PARTS`, two fractions of the jobs, or two places in the order of submission
+"""A name of `hdrl.base.windows.PARTS`, two fractions of the jobs, or two positions in the order of submission
 (integers)."""
 
 Start: TypeAlias = str | int | Sequence[int] | None
@@ -107,14 +107,14 @@ class EpisodePlan:
         return Window(workload, start, self._length(bits))
 
     def _length(self, bits: int) -> int:
-        """Return the jobs of a drawn window; other bits decide about them than about its place."""
+        """Return the jobs of a drawn window; other bits decide about them than about its position."""
         if not self.least_jobs:
             return self.n_jobs
         return self.least_jobs + (((mixed_bits(bits) >> 32) * (self.n_jobs - self.least_jobs + 1)) >> 32)
 
 
 def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int, int]:
-    """Return the places of the first job of a part and of the one after its last.
+    """Return the positions of the first job of a part and of the one after its last.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def plan_episodes(
     start
         ``"random"``: anywhere in the part (the default if ``n_jobs`` is given). ``"consecutive"``: windows that do not
         overlap, one after the other from the beginning of the part, workload after workload. A number, or several:
-        these places, counted from the beginning of the *workload*.
+        these positions, counted from the beginning of the *workload*.
     names
         Names of the workloads, for messages.
 

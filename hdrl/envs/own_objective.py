@@ -125,7 +125,7 @@ def is_objective_file(text: str) -> bool:
 
 
 def moved_objective(text: str, path_of: Callable[[str], Path | str]) -> str:
-    """Return an objective whose file is named from another place.
+    """Return an objective whose file is named from another folder.
 
     - ``text``: the file and the function: ``"my.py:tardiness"``.
     - ``path_of``: returns the new path of a file.

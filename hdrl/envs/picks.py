@@ -23,7 +23,7 @@ from hdrl.setting.environments import Arguments, EnvironmentSpec
 from hdrl.setting.kinds import LoadT, MachineT, OptionsT, SweepT, TraceT
 
 Decisions = Generator[Sequence[int], int, TraceT]
-"""A simulation: yields the items that wait, is sent the place of one of them, and returns what has happened."""
+"""A simulation: yields the items that wait, is sent the position of one of them, and returns what has happened."""
 
 Info = dict[str, object]
 
@@ -34,7 +34,7 @@ def follow(decisions: Decisions[TraceT], choose: Callable[[Sequence[int]], int])
     Parameters
     ----------
     choose
-        Returns the place of one of the items that wait.
+        Returns the position of one of the items that wait.
     """
     try:
         waiting = next(decisions)

@@ -22,7 +22,7 @@ SUMMARY = "Summary"
 
 @dataclass(frozen=True, slots=True)
 class OnPage:
-    """A place of a figure on the page of a report."""
+    """Section of a report's page that shows a figure."""
 
     tab: str  # title of the tab that it stands on; figures of one tab follow each other
     title: str  # its heading

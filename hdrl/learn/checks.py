@@ -1,4 +1,4 @@
-"""Checks of the results of agents: a mistake of an agent gives one line that names its place."""
+"""Checks of the results of agents: a mistake of an agent gives one line that names its line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ATTRIBUTES = ("observation_space", "action_space", "n_actions", "config")
 
 
 def locate_method(agent: object, method: str) -> str:
-    """Return the place and the name of a method of an object, for messages: ``mine.py:12: Mine.act``."""
+    """Return file, line and name of a method of an object, for messages: ``mine.py:12: Mine.act``."""
     name = f"{type(agent).__name__}.{method}"
     function = getattr(type(agent), method, None)
     code = None if function is None else getattr(inspect.unwrap(function), "__code__", None)

@@ -1,6 +1,6 @@
 """Agents trained for several configurations of a load: the agent of the nearest one decides.
 
-A configuration is a place among others, a point: the logarithms of its periods, for instance. In a model file the
+A configuration is a position among others, a point: the logarithms of its periods, for instance. In a model file the
 points and what was learned for each stand beside the weights of the agent that learned last.
 """
 

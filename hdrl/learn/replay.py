@@ -48,7 +48,7 @@ class Transitions:
         Importance-sampling weights, at most 1, shape ``(n,)``; the loss of each transition is multiplied by its weight
         before the mean is taken.
     slots
-        Places of the transitions in the buffer, shape ``(n,)``, int64.
+        Positions of the transitions in the buffer, shape ``(n,)``, int64.
     scale
         Divisor of the rewards.
     errors

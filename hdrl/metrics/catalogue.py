@@ -33,8 +33,8 @@ class MetricInfo:
     varies_little
         True if windows differ far less in it than in times that a schedule decides, as accuracies do.
     compared, shown, headline
-        Its place, from 1, among the metrics that comparisons summarise by default (the first decides), that are shown
-        after a run, and that stand in the first table of a report; 0 where it is none of them.
+        Its position, from 1, among the metrics that comparisons summarise by default (the first decides), that are
+        shown after a run, and that stand in the first table of a report; 0 where it is none of them.
     """
 
     unit: str

@@ -22,7 +22,7 @@ class SideBySide:
 
     @property
     def best(self) -> dict[str, frozenset[int]]:
-        """For each metric the places of the best runs; none where they are all alike, or better says nothing."""
+        """For each metric the positions of the best runs; none where they are all alike, or better says nothing."""
         return {name: _best(self.infos[name].lower_is_better, numbers) for name, numbers in self.values.items()}
 
     @property

@@ -50,7 +50,7 @@ class OptionsFile(LocatedBlock):
     options from this class or, unless its files have a form already, from `ExperimentOptions`.
     """
 
-    if TYPE_CHECKING:  # each setting places these keys where its files have them
+    if TYPE_CHECKING:  # each setting puts these keys where its files have them
         seed: int
         runs: int
         learning: LearningOptions

@@ -55,7 +55,7 @@ _TEXTS: dict[str, str] = {
 """Texts that a pattern accepts, in words."""
 
 _FROM_VALIDATOR = "problem"
-"""Key in the context of a `PydanticCustomError` of ours: its message lacks nothing but the place."""
+"""Key in the context of a `PydanticCustomError` of ours: its message lacks nothing but the position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Problem:
     """The first thing that is wrong with a value."""
 
     path: str  # where: ``clusters[0].nodes``; empty for the whole
-    text: str  # found and expected values, the place included
+    text: str  # found and expected values, the position included
     n_more: int  # number of further errors
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the
     ``whole`` is what messages call the value itself; empty if what stands before them names it.
     """
     problems = error.errors(include_url=False)
-    # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
+    # A value of the wrong type within a union, or a key of a mapping, yields several entries for one position.
     n_positions = len({_path(problem["loc"]) for problem in problems})
     first = problems[0]
     return Problem(_path(first["loc"]), _Words(model, whole).describe(first), n_positions - 1)
@@ -115,7 +115,7 @@ class _Words:
         self._other_names: Mapping[str, str] = getattr(model, "other_names", {})
 
     def describe(self, problem: ErrorDetails) -> str:
-        """Describe the error and its place."""
+        """Describe the error and its position."""
         kind, context, loc = problem["type"], problem.get("ctx", {}), problem["loc"]
         path = _path(loc)
         subject = path or self._whole or "it"
@@ -169,7 +169,7 @@ class _Words:
 
 
 def _blocks(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield the blocks of a file with the places where they stand."""
+    """Yield the blocks of a file with the positions where they stand."""
     yield path, model
     for name, field in model.model_fields.items():
         for kind in _kinds(field.annotation):
@@ -178,7 +178,7 @@ def _blocks(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseM
 
 
 def _fields_at(model: type[BaseModel], loc: Iterable[int | str]) -> dict[str, FieldInfo]:
-    """Return the keys of the block at a place, also within lists and mappings; none where no block stands."""
+    """Return the keys of the block at a position, also within lists and mappings; none where no block stands."""
     kinds: list[Any] = [model]
     for step in loc:
         kinds = [inner for kind in kinds for inner in _step(kind, step)]

@@ -55,10 +55,10 @@ class Player(Protocol):
 class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     """A kind of environment of a setting.
 
-    Usually all its arguments stand in ``learning.arguments``, an action is a place in a table, it runs on the simulator
-    that policies run on, and its models can be played. One whose loads have configurations is `Configured`, too; one
-    that recognises items, `Fingerprints`; one that learns from further files, `ExtraTrainingData`; one whose action is
-    the weights of an index, `Indexed`.
+    Usually all its arguments stand in ``learning.arguments``, an action is a position in a table, it runs on the
+    simulator that policies run on, and its models can be played. One whose loads have configurations is
+    `Configured`, too; one that recognises items, `Fingerprints`; one that learns from further files,
+    `ExtraTrainingData`; one whose action is the weights of an index, `Indexed`.
     """
 
     given: frozenset[str] = frozenset(
@@ -183,7 +183,7 @@ class Configured(ABC, Generic[LoadT]):
 
     @abstractmethod
     def configurations(self, load: LoadT) -> Sequence[int]:
-        """Return the places of the first items of the configurations of a load; the first is 0."""
+        """Return the positions of the first items of the configurations of a load; the first is 0."""
 
     @abstractmethod
     def configuration_coordinates(self, load: LoadT) -> Sequence[tuple[float, ...]]:

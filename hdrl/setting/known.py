@@ -92,7 +92,7 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
         return SETTINGS[text]
     path = (folder / expanded(text)).absolute()
     if not trust or not path.is_file():
-        # Folders of results name the file without its place: one of that name may have been given before.
+        # Folders of results name the file without its folder: one of that name may have been given before.
         path = loaded_file(path) or path
     if path not in _FROM_FILES:
         if not trust:

@@ -458,7 +458,7 @@ def _check_out(out: Path, *, force: bool) -> None:
 
 
 def _write(found: SiteImport, out: Path, *, force: bool) -> None:
-    """Write the folder beside its place, then put it there."""
+    """Write the folder beside its destination, then move it there."""
     try:
         folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     except OSError as error:

@@ -219,7 +219,7 @@ def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, i
 
 
 def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArray]:
-    """Return the numbers that are used, and each job's place among them."""
+    """Return the numbers that are used, and each job's position among them."""
     is_used = np.bincount(numbers + 1) > 0  # small numbers, from -1 on: no sort is needed
     used, position = np.flatnonzero(is_used).astype(np.int32) - 1, (np.cumsum(is_used) - 1)[numbers + 1]
     if len(used) and used[0] == UNKNOWN:

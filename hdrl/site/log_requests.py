@@ -69,7 +69,7 @@ def _most_gpus(conf: SiteConf, partition: str) -> int:
 
 
 def _first_components(records: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the place of the first component of the het job of each job, -1 if no other component of it is left."""
+    """Return the position of the first component of the het job of each job, -1 if no other component of it is left."""
     found = np.full(len(records), -1, dtype=np.int64)
     parts = np.flatnonzero(records["het"] >= 0)
     parts = parts[np.lexsort((records["component"][parts], records["het"][parts]))]

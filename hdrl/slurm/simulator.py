@@ -390,7 +390,7 @@ def account_of(user: int) -> str:
 
 
 def _firsts(groups: NDArray[np.int32], run_s: NDArray[np.float64]) -> list[int | None]:
-    """Return the place of the first component of the het job of each job, ``None`` if it is no component.
+    """Return the position of the first component of the het job of each job, ``None`` if it is no component.
 
     Parameters
     ----------

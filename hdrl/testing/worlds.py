@@ -72,7 +72,7 @@ class JobSpec:
     steps
         Steps of the job: kind, amount and return code of each step, as in `hdrl.batch.STEP_DTYPE`.
     id
-        Its id; by default its place in the workload.
+        Its id; by default its position in the workload.
     source
         Index of its file (0: ``w0``).
     """

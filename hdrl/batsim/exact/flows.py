@@ -201,7 +201,7 @@ class Flow:
     demands, machines
         Demands and machines of its work.
     serial
-        Its place in the order of creation of all actions, -1 before it begins and after its end.
+        Its position in the order of creation of all actions, -1 before it begins and after its end.
     row
         Its row in the engine's table, -1 while it stands still.
     remains

@@ -250,7 +250,7 @@ def _check_options(where: str, extra: list[str]) -> None:
 
 
 def parse_mapping(where: str, mapping: Any, n_allocated: int) -> list[int]:
-    """Return the place in the allocation of each executor, in the order of the executors."""
+    """Return the position in the allocation of each executor, in the order of the executors."""
     if not isinstance(mapping, dict) or not mapping:
         raise BatsimError(f"{where}: 'mapping' is {_shown(mapping)}, expected an object")
     pairs = []

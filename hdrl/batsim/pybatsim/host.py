@@ -206,7 +206,7 @@ def _handlers() -> list[logging.Handler]:
 
 
 def _in_one_line(error: BaseException, said: _OutputStream) -> str:
-    """Describe the exception and its place; PyBatsim itself exits after it has printed why."""
+    """Describe the exception and its position; PyBatsim itself exits after it has printed why."""
     if isinstance(error, SystemExit):
         return said.last or f"it exits with {error.code}"
     frames = traceback.extract_tb(error.__traceback__)

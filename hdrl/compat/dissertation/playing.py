@@ -145,7 +145,7 @@ def _f1(requested_s: NDArray[Any], procs: NDArray[Any], submit_s: NDArray[Any]) 
 
 
 def _ranks(jobs: NodeJobs) -> NDArray[np.int64]:
-    """Return the place of each job in each order, the same for equal jobs; shape ``(n_orders, n_jobs)``."""
+    """Return the position of each job in each order, the same for equal jobs; shape ``(n_orders, n_jobs)``."""
     ranks = np.zeros((kernel.N_ORDERS, jobs.n_jobs), dtype=np.int64)
     with np.errstate(invalid="ignore"):
         f2 = np.sqrt(jobs.requested_s) * jobs.procs + 25600 * elementary.log10(jobs.submit_s)
@@ -296,7 +296,7 @@ def play_order(
 
 def put_window(world: kernel.NodeWorld, row: int, window: Window, seed: int) -> None:
     """Write into an environment which jobs its episode consists of."""
-    # A shorter episode must not leave places of jobs behind that the next one has not.
+    # A shorter episode must not leave positions of jobs behind that the next one has not.
     world.seen[row] = kernel.NO_JOB
     world.first[row], world.n_jobs[row] = window.start, window.n_jobs
     world.random[row] = 1 + seed % 2147483645

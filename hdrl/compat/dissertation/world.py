@@ -1,7 +1,7 @@
 """Whole nodes, a queue, and what happens when a job is chosen or nothing is done.
 
-Jobs of an episode have numbers from 0 on; ``first`` is the place of its first job in the tables of all jobs. Events are
-looked at one by one, submissions before ends of the same date.
+Jobs of an episode have numbers from 0 on; ``first`` is the position of its first job in the tables of all jobs.
+Events are looked at one by one, submissions before ends of the same date.
 
 Its backfilling stands by itself because it is the dissertation's, not EASY: the shadow date is found once, when a job
 is chosen, and stays while that job waits; a job must end before that date, and spare nodes are not used.
@@ -42,10 +42,10 @@ N_ORDERS = 5
 N_LISTS = 5
 """Number of lists from which the visible jobs of a long queue are taken in turn."""
 
-# Places in ``flags``.
+# Positions in ``flags``.
 SHOWS_RUN_TIMES, SKIP_IS_REWARDED, MAY_GIVE_UP, SKIP_ROW_FIRST, SCORES_OF_ROWS, N_FLAGS = range(6)
 
-# Places in ``settings``.
+# Positions in ``settings``.
 SCORE, REWARD, BACKFILLS, N_SETTINGS = range(4)
 
 # What is scored: second indices of ``sums``.
@@ -55,7 +55,7 @@ N_SCORES = 5
 # What is rewarded.
 EPISODIC, RUNNING, SIGMOID, CORRECTED = REWARDS = CodeTable("reward", range(4))
 
-# Places in ``counts``.
+# Positions in ``counts``.
 NEXT_JOB, N_WAITING, N_RUNNING, N_STARTED, N_FREE, N_SEEN, IS_OVER, N_COUNTS = range(8)
 
 
@@ -257,7 +257,7 @@ def _add_scores(w, j):
 
 @jit
 def _start(w, position):
-    """Start the job at a place of the queue on the first free nodes."""
+    """Start the job at a position of the queue on the first free nodes."""
     j = w.queue[position]
     left = w.nodes[w.first[0] + j]
     w.start_s[j] = w.now_s[0]

@@ -38,8 +38,8 @@ from hdrl.trace.model import TaskTrace
 class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     """A batch of GPU clusters in the world of the DRL scheduler for GPU clusters (HenryAJX/DRL_Scheduler).
 
-    **Action space.** ``Discrete(17)``: start one of the first 16 waiting jobs, or none (16). All are legal; the place
-    of a job that is not there costs 0.1, one that does not fit does not start.
+    **Action space.** ``Discrete(17)``: start one of the first 16 waiting jobs, or none (16). All are legal; the
+    position of a job that is not there costs 0.1, one that does not fit does not start.
 
     **Observation space.** ``Box(0, inf, (66,), float32)``: the idle share of GPUs; for each of the 16 jobs its priority
     / 5, FLOPS / 5e12, GPUs / all GPUs and run time / 15,000 s (up to 1); waiting jobs / 200. Up to 1 without

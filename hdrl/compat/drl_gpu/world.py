@@ -37,13 +37,13 @@ REQUESTS = CodeTable("request", range(4))
 
 PLAY, SKIP = REQUESTS[2:]
 
-# Places in ``flags``: what the original gets wrong, and is reproduced.
+# Positions in ``flags``: what the original gets wrong, and is reproduced.
 FIRST_16, PRIORITY_ORDER, ONE_TYPE, ONE_PER_SECOND, EQUAL_SPEEDS, LARGE_SEEN, N_FLAGS = range(7)
 
-# Places in ``counts``.
+# Positions in ``counts``.
 NEXT_JOB, N_WAITING, N_RUNNING, N_DONE, N_COUNTS = range(5)
 
-# Places in ``sums``.
+# Positions in ``sums``.
 ARRIVALS_S, JCT_S, PRIORITY_DONE, N_SUMS = range(4)
 
 MOST_GPUS = 64
@@ -211,7 +211,7 @@ def _start(w, position):
 
 @jit
 def _choose(w, order):
-    """Return the place in the queue of the first job that fits, or of the shortest one; -1 if none fits."""
+    """Return the position in the queue of the first job that fits, or of the shortest one; -1 if none fits."""
     total, most = 0, 0
     for t in range(len(w.type_gpus)):
         total += w.idle[t]

@@ -6,7 +6,7 @@ a pointer to it, whose attributes read like those of the tuple; an attribute tha
 that. The pointer is good as long as that function runs.
 
 Two things make the compiled code about half as long. The compiler knows that what such a pointer points to never
-changes, so that no loop reads it twice: code that writes another tuple to the same place takes a `new_pointer` to it.
+changes, so that no loop reads it twice: code that writes another tuple to the same address takes a `new_pointer` to it.
 And indices into arrays of one dimension are not negative: code that may count from an array's end looks at its length
 in every access.
 """

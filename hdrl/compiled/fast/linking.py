@@ -64,7 +64,7 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
 class EntryCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache, in a folder that is named after the sources.
 
-    So neither the place nor the date of the file of the function counts: every installation with the same sources finds
+    So neither the path nor the date of the file of the function counts: every installation with the same sources finds
     what another has compiled. And it looks into the folder before it loads all that Numba knows how to compile, SciPy
     included, which would take a quarter of the time of a short simulation; who compiles loads it anyway.
 

@@ -138,7 +138,7 @@ class Learner:
         return batch, Report(losses=losses)
 
     def weights(self) -> tuple[dict[int, Tensor], None]:
-        """Return copies of all weights by place."""
+        """Return copies of all weights by position."""
         return {position: one.detach().clone() for position, one in enumerate(all_weights(self._agent))}, None
 
     def modules(self) -> tuple[dict[str, Any], None]:

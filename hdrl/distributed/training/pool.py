@@ -150,7 +150,7 @@ WorkerPool = LocalPool | RayPool
 
 @contextlib.contextmanager
 def open_pool(on: str, n_workers: int) -> Iterator[WorkerPool]:
-    """Provide workers on ``"local"``, ``"ray"`` or ``"ray:<address>"``; raise HdrlError for other places."""
+    """Provide workers on ``"local"``, ``"ray"`` or ``"ray:<address>"``; raise HdrlError for anything else."""
     address = check_executor(on)
     if on == "local":
         yield LocalPool()

@@ -118,7 +118,7 @@ class ParameterServer:
         return None, None
 
     def weights(self) -> tuple[dict[int, Tensor], None]:
-        """Return copies of the weights that are held here, by place."""
+        """Return copies of the weights that are held here, by position."""
         held = zip(self._positions, self._weights, strict=True)
         return {position: weight.detach().clone() for position, weight in held}, None
 

@@ -21,7 +21,7 @@ from hdrl.learn.threads import torch_threads
 from hdrl.learn.train import Trainer
 
 Weights = Sequence[Mapping[int, Tensor]]
-"""The weights of all servers, by place."""
+"""The weights of all servers, by position."""
 
 MakeEnvs = Callable[..., gym.vector.VectorEnv[Any, Any, Any]]
 """Makes a number of environments; ``share=(i, n)``: for worker i of n, which has some of the configurations."""

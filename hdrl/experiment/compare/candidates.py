@@ -58,7 +58,7 @@ class Candidate:
         return PolicyDecider(setting, self.policy, options=options)
 
     def identity(self) -> dict[str, Any]:
-        """Return its identity, without places."""
+        """Return its identity, without paths."""
         return {
             "policy": strip_folder(self.policy) or None,
             "files": [Path(file).name for file in self.files],

@@ -73,7 +73,7 @@ class JudgingWindows:
         alike = self._cases_with(parts, self._likeness(environment))
         if alike:
             return f"jobs of at least {self._counted(alike)}, with other dates or in another file"
-        # The same log with other run times has other hashes, but its jobs have the same places.
+        # The same log with other run times has other hashes, but its jobs have the same positions.
         namesakes = self._cases_with(parts, self._is_namesake)
         if namesakes:
             names, n = _names(namesakes), len(namesakes)

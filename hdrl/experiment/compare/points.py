@@ -50,7 +50,7 @@ class PointResult:
 class PointRunner:
     """Everything that points need; workers get it once."""
 
-    place: SettingRef  # place of its setting; first, so that workers load it first
+    place: SettingRef  # source of its setting; first, so that workers load it first
     sweep: Sweep
     machine: Machine
     workloads: tuple[Load, ...]

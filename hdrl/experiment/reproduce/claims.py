@@ -38,7 +38,7 @@ _ROUNDING = 1e-9
 class Claim:
     """One line of a reference: a number, and the side on which its interval lies."""
 
-    # its place in the table
+    # its row and column in the table
     row: str
     column: str
     kind: Kind  # kind of the claim about the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side
@@ -101,7 +101,7 @@ class Claim:
 class Difference:
     """A claim that does not hold."""
 
-    # its place in the table, with the column
+    # its row in the table, with the column
     row: str
     column: str
     kind: Kind  # kind of the violated claim

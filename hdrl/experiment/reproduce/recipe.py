@@ -123,7 +123,7 @@ class Recipe(Block):
         return self
 
     def nulls(self, results: Mapping[Place, Finding]) -> dict[Place, float]:
-        """Return the number without an effect of each of `effects`, by place."""
+        """Return the number without an effect of each of `effects`, by row and column."""
         found: dict[Place, float] = {}
         for one in self.effects:
             positions = [(one.row, one.column)]

@@ -157,7 +157,7 @@ def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Pa
 def _with_files_at(
     spec: EnvironmentSpec, arguments: Mapping[str, Any], path_of: Callable[[str], Path | str]
 ) -> dict[str, Any]:
-    """Return arguments in which lists of files are named from another place."""
+    """Return arguments in which lists of files are named from another folder."""
     moved = {
         name: [str(path_of(one)) for one in arguments[name]]
         for name in (spec.file_arguments if isinstance(spec, ExtraTrainingData) else ())

@@ -213,7 +213,7 @@ def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path)
 
 
 def _layout_of(weights: Mapping[str, Tensor], path: Path) -> Layout:
-    """Return the layout by which all tensors have a place."""
+    """Return the layout by which all tensors have a position."""
     for layout in LAYOUTS:
         needed = (*layout.actor, *layout.trunk)
         if all(any(name.startswith(f"{part}.") for name in weights) for part in needed):

@@ -221,7 +221,7 @@ def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str,
 
 
 def part_of(options: OptionsFile, name: str, load: Load) -> Span:
-    """Return a part of a load as places of items: the first, and the one after the last.
+    """Return a part of a load as positions of items: the first, and the one after the last.
 
     The part is ``"train"``, ``"validation"`` or ``"test"``.
     """

@@ -97,7 +97,7 @@ class Layers(nn.Sequential):
         return out.view(*inputs.shape[:-1], out.shape[1])
 
     def through(self, rows: Rows, fill: float, head: Layers | None = None) -> Tensor:
-        """Return the outputs at the places of the rows, shape ``(*rows.shape, width)``, and ``fill`` in all others.
+        """Return the outputs at the positions of the rows, shape ``(*rows.shape, width)``, and ``fill`` in all others.
 
         Layers of ``head`` follow these, which are open then.
         """
@@ -116,7 +116,7 @@ class Layers(nn.Sequential):
 
 
 def through(layer: nn.Linear, rows: Rows, fill: float) -> Tensor:
-    """Return the output of a single layer at the places of rows, shape ``(*rows.shape, width)``."""
+    """Return the output of a single layer at the positions of rows, shape ``(*rows.shape, width)``."""
     if not portable.is_own(rows.table, layer.weight):
         return rows.spread(layer(rows.features), fill)
     widths = np.array([layer.weight.shape[1], layer.weight.shape[0]], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Observations that are tables, a row for each job: which rows are there, and how numbers get back to their places."""
+"""Observations that are tables, a row for each job: which rows are there, and how numbers get back to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
         return self.table.index_select(0, self.sources)
 
     def of(self, numbers: Tensor) -> Rows:
-        """Return other numbers, shape ``(n, n_rows, n_numbers)``, at the same places."""
+        """Return other numbers, shape ``(n, n_rows, n_numbers)``, at the same positions."""
         return Rows(numbers.flatten(0, 1), self.positions, self.positions, self.shape)
 
     def mean(self, numbers: Tensor) -> Tensor:

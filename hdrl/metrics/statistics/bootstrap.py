@@ -123,7 +123,7 @@ class Bootstrap:
     def _ratio(
         self, values: ArrayLike, reference: ArrayLike, trainings: ArrayLike | None, shares: Sequence[float]
     ) -> tuple[float, list[float]]:
-        """Return the ratio, and the places below which shares of its distribution lie."""
+        """Return the ratio, and the positions below which shares of its distribution lie."""
         candidate_values, reference_values = logarithms(values, reference)
         self._checked(candidate_values)
         if usable_logarithms(values, reference) is None:
@@ -276,7 +276,7 @@ class Stretch(NamedTuple):
         return cls(max(unbiased, largest) / biased, freedom, least)
 
     def factor(self, share: float) -> float:
-        """Return the factor for the place below which a share of the distribution lies."""
+        """Return the factor for the position below which a share of the distribution lies."""
         z = _NORMAL.inv_cdf(share)
         return math.sqrt(self.growth) * (student_quantile(share, self.freedom) / z if z else 1.0)
 

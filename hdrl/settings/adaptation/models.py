@@ -55,7 +55,7 @@ class DnnModel:
         Its blocks, each with a convolution or a linear layer, as a rule one; what stands before the first of these
         belongs to the first block.
     targets
-        For each original block the place in ``blocks`` at which a layer behind it is inserted.
+        For each original block the position in ``blocks`` at which a layer behind it is inserted.
     """
 
     name: str

@@ -137,7 +137,7 @@ class Table:
         return [layer_ids(model.layers) for model in self.models]
 
     def rank(self, accuracy: float) -> int:
-        """Return the place of an expected accuracy among all sequences: one more than there are better ones."""
+        """Return the position of an expected accuracy among all sequences: one more than there are better ones."""
         return 1 + int(np.count_nonzero(self.expected > accuracy))
 
     def actions(self, sequence: int) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ class SimulatorKind:
     # names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions
     own_policies: tuple[str, ...] = ()
     # given a policy that is not its own, returns what makes it follow that policy, given the platform, the workload and
-    # its settings; or the place of that function. Empty: nothing makes it
+    # its settings; or the path of that function. Empty: nothing makes it
     deploys: Callable[..., Any] | str = ""
     supports_networks: bool = False  # True if it has the method ``decisions``, so that networks can choose policy pairs
     follows_site_rules: bool = False  # True if jobs start there by the rules of the site that a machine may have

@@ -61,7 +61,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         return bisect.bisect_right(load.first_items, max(0, env.batch.n_released(0) - 1)) - 1
 
     def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return kinds of units and depths where an action means them; else none: it is a place in a table."""
+        """Return kinds of units and depths where an action means them; else none: it is a position in a table."""
         n_depths = arguments.get("n_depths")
         if arguments.get("compatibility") is None or n_depths is None:
             return ()

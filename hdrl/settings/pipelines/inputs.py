@@ -56,7 +56,7 @@ def load_of(
 
 
 def _firsts(positions: Sequence[int], n_items: int) -> tuple[int, ...]:
-    """Return each of the places once; a context that is too short to release anything has none."""
+    """Return each of the positions once; a context that is too short to release anything has none."""
     return tuple(sorted({0, *(position for position in positions if position < n_items)}))
 
 

@@ -248,7 +248,7 @@ class _Objects:
 
 
 def _at(item: Any, *keys: str) -> Any:
-    """Return the value at a place within objects, ``None`` if there is nothing."""
+    """Return the value at a position within objects, ``None`` if there is nothing."""
     for key in keys:
         if not isinstance(item, Mapping):
             return None

@@ -330,7 +330,7 @@ def guided_settings(settings: NDArray[np.void], pair: PolicyPair) -> NDArray[np.
 
 def _guides(names: Sequence[str], options: JobPickOptions) -> tuple[PolicyPair, ...]:
     pairs = tuple(_guide(name, options) for name in names)
-    if sum(len(pair.rule.weights) > 0 for pair in pairs) > 1:  # what they make of a job has one place
+    if sum(len(pair.rule.weights) > 0 for pair in pairs) > 1:  # what they make of a job has one array
         raise OptionsError(f"policies to imitate {', '.join(names)}: expected at most one with weights or a gate")
     return pairs
 

@@ -43,7 +43,7 @@ class PoolInputs:
     platforms: tuple[Platform, ...]  # the machine of each workload; all cores of one are equally fast
     workloads: tuple[Workload, ...]
     orders: tuple[NDArray[np.int64], ...]  # for each, the indices of its jobs in the order of submission
-    first_jobs: tuple[int, ...]  # place of the first job of each workload in the columns
+    first_jobs: tuple[int, ...]  # position of the first job of each workload in the columns
     columns: JobColumns
     is_killed: NDArray[np.bool_]  # True where the walltime ends the job
 

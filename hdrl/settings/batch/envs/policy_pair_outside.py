@@ -189,7 +189,7 @@ class PolicyPairOutside(gymnasium.Env[NDArray[Any], np.int64]):
         episodes.SERVED.call(self._borrowed, request, _ONE, counts=self._counts)
 
     def _take(self, state: BatchState) -> None:
-        """Take the arrays of the decision system, which change their places as they grow."""
+        """Take the arrays of the decision system, which move as they grow."""
         if state is not self._state:
             self._state = state
             nothing = np.zeros(0, dtype=np.int64)

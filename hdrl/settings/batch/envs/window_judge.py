@@ -73,7 +73,7 @@ class JudgedLog:
     # the machine and all jobs
     platform: Platform
     workload: Workload
-    # the part: the place of its first job, and the one after its last
+    # the part: the position of its first job, and the one after its last
     first: int
     last: int
     n_jobs: int  # jobs of a window
@@ -100,7 +100,7 @@ class JudgedLog:
         n_jobs
             Jobs of a window; ``"all"``: the whole part.
         part
-            A name, two shares, or two places among the jobs of the first log.
+            A name, two shares, or two positions among the jobs of the first log.
         first_n_jobs
             Number of jobs of the first log: the same shares of this one are meant.
         reference
@@ -157,7 +157,7 @@ class JudgedLog:
     ) -> list[WindowOutcome]:
         """Simulate a window under some policies.
 
-        - ``start``: place of its first job that counts.
+        - ``start``: position of its first job that counts.
         - ``n_jobs``: jobs that count; ``None``: as many as a window has.
         - ``warm_up``, ``follow_up``: jobs before and after these that are simulated, too.
         """

@@ -36,7 +36,7 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
     Raises
     ------
     PlatformError
-        If the description is wrong: the place in it, what was found, what was expected.
+        If the description is wrong: the position in it, what was found, what was expected.
     """
     try:
         checked = validated(PlatformDescription, description)

@@ -248,7 +248,7 @@ def validated(model: type[M], value: object) -> M:
     Raises
     ------
     ValueError
-        If it is something else; the message names the place, one line.
+        If it is something else; the message names the position, one line.
     """
     try:
         return model.model_validate(value)

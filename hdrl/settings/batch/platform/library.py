@@ -82,7 +82,7 @@ def require(name: str, known: Iterable[str], what: str, where: str) -> None:
     what
         The kind of thing, for instance ``"node type"``.
     where
-        The place in the description, for instance ``"clusters[0].nodes[2].type"``.
+        The position in the description, for instance ``"clusters[0].nodes[2].type"``.
     """
     if name not in known:
         raise PlatformError(f"{where}: no {what} {name!r}; {suggest(name, known)}")

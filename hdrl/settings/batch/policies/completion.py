@@ -29,7 +29,7 @@ MAX_PLANNED = 256
 
 
 class _Placement(NamedTuple):
-    """Possible place and time of a job; dates in seconds."""
+    """Possible cores and dates of a job; dates in seconds."""
 
     node: int
     cores: NDArray[np.int64]
@@ -105,7 +105,7 @@ MAPPINGS: Mapping[str, type[MinMin]] = MappingProxyType({"min_min": MinMin, "max
 def _planned(
     machine: MachinePicture, ready_s: NDArray[np.float64], jobs: Sequence[int], *, largest_first: bool
 ) -> list[tuple[int, _Placement]]:
-    """Return the place of each job, in the order in which they are planned."""
+    """Return the position of each job, in the order in which they are planned."""
     ready_s = ready_s.copy()
     cores_of = [np.flatnonzero(machine.tables.node_of_core == node) for node in range(len(machine.free_memory_mib))]
     best = {job: _best_placement(machine, ready_s, cores_of, job) for job in jobs}
@@ -127,7 +127,7 @@ def _planned(
 def _best_placement(
     machine: MachinePicture, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int
 ) -> _Placement:
-    """Return the place where a job would be done first."""
+    """Return the position where a job would be done first."""
     wanted = int(machine.jobs["cores"][job])
     wanted_mib = wanted * float(machine.jobs["memory_mib"][job])
     memory_mib = machine.tables.platform.memory_mib

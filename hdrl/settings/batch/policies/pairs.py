@@ -119,7 +119,7 @@ GATE = "gate"
 """The gate by hand."""
 
 SLEEP = "sleep"
-"""Name of the rule that chooses the sleep state of switched nodes, by its place among the platform's."""
+"""Name of the rule that chooses the sleep state of switched nodes, by its position among the platform's."""
 
 NODE_RULES = {"off": "600", "on": "0.5", SLEEP: "1"}
 """Rules that switch nodes: idle seconds before a node goes off, the share of nodes that stay on, and the sleep state;
@@ -323,7 +323,7 @@ def network_file(name: str) -> str | None:
 
 
 def parts_of_name(name: str) -> list[str]:
-    """Return the words of a policy's name, the place of a network that it names left out."""
+    """Return the words of a policy's name, without the path of a network that it names."""
     matched = _OWN_NETWORK.fullmatch(name)
     plain = name if matched is None else f"{matched['before']}@{LEARNED}{matched['after']}"
     return re.split(r"[^\w.]+(?:node_)?", plain)

@@ -90,7 +90,7 @@ _MOST_HOSTS = 1_000_000
 class HostSpec:
     """A host as the platform file describes it."""
 
-    index: int  # its place in the file, from 0
+    index: int  # its position in the file, from 0
     name: str  # its name
     speeds_flops: tuple[float, ...]  # speed of one of its cores in each P-state, flop/s
     pstate: int  # p-state at date 0

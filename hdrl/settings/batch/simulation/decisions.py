@@ -60,7 +60,7 @@ class SwitchOff:
     nodes
         Numbers of the nodes.
     sleep_state
-        To which of its sleep states each goes: a place in `Platform.sleep_states_of_node`.
+        To which of its sleep states each goes: a position in `Platform.sleep_states_of_node`.
     """
 
     nodes: Sequence[int]

@@ -119,7 +119,7 @@ _FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
 
 
 def _column_indices(header: Sequence[str]) -> dict[str, int]:
-    """Return the place of each column of `JOB_COLUMNS` that a file has, by any name of it."""
+    """Return the position of each column of `JOB_COLUMNS` that a file has, by any name of it."""
     names = [name.strip() for name in header]
     positions = {name: position for position, name in enumerate(names) if name in JOB_COLUMNS}
     old = {_OLD_NAMES[name]: position for position, name in enumerate(names) if name in _OLD_NAMES}

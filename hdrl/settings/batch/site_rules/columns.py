@@ -251,7 +251,7 @@ def _check_het_jobs(path: Path, jobs: NDArray[np.void], numbers: NDArray[np.floa
 def _named(
     numbers: NDArray[np.float64], titles: Mapping[int, str], names: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the place of each job's name among those of the site, -1 if there is none, and how many lack one."""
+    """Return the position of each job's name among those of the site, -1 if there is none, and how many lack one."""
     found = np.full(len(numbers), -1, dtype=np.int64)
     n_lacking = 0
     for number, title in titles.items():

@@ -69,7 +69,7 @@ def rules_of(conf: SiteConf) -> SiteRules:
     Raises
     ------
     PlatformError
-        If a partition, a limit or a date makes no sense; the message names the place.
+        If a partition, a limit or a date makes no sense; the message names the position.
     """
     names = [name for one in conf.nodes for name in node_names(one.names)]
     position = {name: number for number, name in enumerate(names)}

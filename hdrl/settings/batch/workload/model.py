@@ -81,7 +81,7 @@ class Workload:
     extra
         Contents of a Batsim file beyond our fields: per job the description as read, per profile the description as
         read. Empty where the workload does not come from Batsim JSON.
-    history, places
+    history, positions
         The log that the jobs come from, and which of its jobs they are: what predictions of run times learn from
         (`workload.history`). ``None`` where there is no log.
     nodes

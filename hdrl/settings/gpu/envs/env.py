@@ -1,4 +1,4 @@
-"""``hdrl/GpuCluster-v0``: start waiting jobs in places, let running ones give way, or wait."""
+"""``hdrl/GpuCluster-v0``: start waiting jobs on GPUs, let running ones give way, or wait."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self._state.agent.unit[row] = self._unit_of(window)
 
     def _first_of(self, window: Window) -> int:
-        """Return the place of the first job of a window among the jobs of all loads."""
+        """Return the position of the first job of a window among the jobs of all loads."""
         return sum(one.n_items for one in self.loads[: window.workload]) + window.start
 
     def _unit_of(self, window: Window) -> float:

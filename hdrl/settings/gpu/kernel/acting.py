@@ -97,7 +97,7 @@ def _any_starts(w):
 
 @jit
 def _may_preempt(w, i):
-    """Return whether the running job at a place of the list may give way: not at the date at which it started."""
+    """Return whether the running job at a position of the list may give way: not at the date at which it started."""
     if i >= w.counts[state.N_RUNNING] or w.counts[state.N_WAITING] == 0:
         return False
     return w.jobs.since_s[w.queue.running[i]] < w.now_s[0]

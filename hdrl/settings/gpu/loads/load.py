@@ -79,7 +79,7 @@ class GpuLoad:
     values
         Values of jobs that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
     whole, first
-        The load that a window was cut from, and the place of its first job there: what came before is its history.
+        The load that a window was cut from, and the position of its first job there: what came before is its history.
     """
 
     name: str

@@ -25,7 +25,7 @@ LEAST_RATE = 1e-10
 
 @dataclass
 class AlloX:
-    """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times."""
+    """The assignment of jobs to GPUs, and positions in their queues, with the least sum of completion times."""
 
     # share of the waiting jobs that are looked at, in the order of arrival; Gavel's simulations look at all
     oldest: float = 1.0

@@ -28,7 +28,7 @@ class PackedShares:
     """Shares of time of jobs alone and of pairs."""
 
     alone: Floats  # of each job, shape ``(n, n_types)``
-    pairs: Ints  # places of the two jobs of each pair, the first job's first, shape ``(n_pairs, 2)``
+    pairs: Ints  # positions of the two jobs of each pair, the first job's first, shape ``(n_pairs, 2)``
     together: Floats  # of each pair, shape ``(n_pairs, n_types)``
 
 

@@ -124,7 +124,7 @@ def _at_once(load: PipelineLoad) -> list[list[int]]:
 
 
 def _placements(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) -> dict[int, _Placement]:
-    """Return a pipeline's place on each unit that can run all of it."""
+    """Return a pipeline's placement on each unit that can run all of it."""
     found = {}
     for unit, (kind, ecu) in enumerate(zip(machine.kinds, machine.ecus, strict=True)):
         cover = cheapest_cover(pipeline, (kind,)) or cheapest_cover(pipeline, (kind,), is_fusing=False)

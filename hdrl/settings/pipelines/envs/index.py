@@ -141,7 +141,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
 
 def _sets_of(load: PipelineLoad, number: int, length: int, part: Part) -> list[tuple[int, int, int, int]]:
-    """Return the windows of a part of a load: the load, the first place, the one after the last, the length."""
+    """Return the windows of a part of a load: the load, the first position, the one after the last, the length."""
     low, high = part_bounds(part, load.n_items, name=load.name)
     found = []
     for first, end in itertools.pairwise((*load.first_items, load.n_items)):

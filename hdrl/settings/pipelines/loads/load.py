@@ -69,7 +69,7 @@ class PipelineLoad:
     origin
         Its source, as JSON.
     first_items
-        Places of the first instances of its configurations, which follow each other: sets, or contexts.
+        Positions of the first instances of its configurations, which follow each other: sets, or contexts.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class PipelineLoad:
 
     @cached_property
     def first_kernels(self) -> NDArray[np.int64]:
-        """Places of the first kernels of all instances if all kernels are counted through; one more at the end."""
+        """Positions of the first kernels of all instances if all kernels are counted through; one more at the end."""
         sizes = np.array([len(one.kernels) for one in self.pipelines], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.instances["pipeline"]])]).astype(np.int64)
 

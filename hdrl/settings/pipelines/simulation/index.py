@@ -60,7 +60,7 @@ LARGEST_WEIGHT = 50.0
 """Weights beyond it say nothing more."""
 
 INDEX_CODES = (codes.BY_INDEX, codes.ON_INDEXED, codes.INDEXED)
-"""Order, place and fusion of the policy that follows an index."""
+"""Order, unit and fusion of the policy that follows an index."""
 
 
 def start_weights() -> Floats:
@@ -116,7 +116,7 @@ class IndexedLoads:
         *,
         n_threads: int = 1,
     ) -> Floats:
-        """Run windows of loads under a rule (order, place and fusion, which need no plan).
+        """Run windows of loads under a rule (order, unit and fusion, which need no plan).
 
         Candidates of an index have weights of shape ``(n_candidates, 17)``; without them there is one candidate. Return
         all objectives by number, shape ``(n_objectives, n_candidates, n_windows)``. Results do not depend on
