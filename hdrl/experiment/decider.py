@@ -88,7 +88,7 @@ class ModelDecider:
         return Knowledge(
             uses_hidden_information=self.model.uses_hidden_information,
             trained_on=record if isinstance(record, Mapping) else {},
-            is_trained=True,
+            is_trained=self.model.is_trained,
             environment=self.model.spec,
             averages=self.model.averages,
         )

@@ -112,6 +112,9 @@ def test_nothing_that_judges_was_seen_before(tuned: Path):
     for table in tables_of(tuned).values():
         assert read_json(table.folder / "sweep.json")["range"] == [0.7, 1.0]
         assert not [one for one in table.cautions if one.kind in ("trained-on", "chosen-by")]
+        few = [one.text for one in table.cautions if one.kind == "few-trainings"]
+        assert few
+        assert not [text for text in few if text.startswith("untrained ")]
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:

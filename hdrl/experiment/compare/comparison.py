@@ -450,6 +450,7 @@ def _cautions(
     cases = [plan.runner.cases[number] for number in look.cases]
     loads = {point.case: result.offered_load for point, result in results.items()}
     deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
+    untrained = {name for name, those in deciders.items() if not any(one.knowledge().is_trained for one in those)}
     bounds = {one.name for one in plan.bounds.values()}
     exact: list[str] = []
     of_inputs: list[tuple[str, str]] = []
@@ -467,7 +468,7 @@ def _cautions(
         metric=metric,
         cases=cases,
         loads=np.array([loads[number] for number in look.cases]),
-        candidates=_with_trainings(candidates, measured.trainings),
+        candidates=[one for one in _with_trainings(candidates, measured.trainings) if one.name not in untrained],
         clairvoyant=hidden_information_users(
             deciders, [one for one in candidates if one.name not in bounds], plan.setting
         ),

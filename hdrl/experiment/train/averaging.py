@@ -11,7 +11,7 @@ from hdrl.base.errors import LearningError, OptionsError
 from hdrl.base.files import check_new
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.train.learning import require_torch
-from hdrl.experiment.train.modelfile import AVERAGED, read_checkpoint
+from hdrl.experiment.train.modelfile import AVERAGED, IS_UNTRAINED, read_checkpoint
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
@@ -59,7 +59,7 @@ def untrained_model(model: str | Path, out: str | Path) -> Path:
         state = untrained_state(read.agent)
     except LearningError as error:
         raise OptionsError(f"{model}: {error}") from None
-    notes = {name: value for name, value in read.notes.items() if name in _KEPT}
+    notes = {name: value for name, value in read.notes.items() if name in _KEPT} | {IS_UNTRAINED: True}
     save_checkpoint(Path(out), replace(read, agent=state, training={}, notes=notes))
     return Path(out)
 

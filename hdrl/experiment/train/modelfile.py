@@ -36,6 +36,9 @@ FILE = "file:"
 AVERAGED = "averaged_sha256"
 """Note of a model that is the average of others: the hashes of their files."""
 
+IS_UNTRAINED = "is_untrained"
+"""Note of a model with the weights that a training began with."""
+
 
 def algorithm_of(choice: AgentChoice) -> str:
     """Return the name of an agent's algorithm in a model file."""

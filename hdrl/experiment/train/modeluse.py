@@ -16,6 +16,7 @@ from hdrl.experiment.train.learning import environment_errors, make_agent, one_t
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
     FILE,
+    IS_UNTRAINED,
     api_of,
     check_same_file,
     load_weights,
@@ -59,6 +60,8 @@ class Model:
         (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if unknown.
     averages
         Hashes of the averaged model files; empty if it is no average.
+    is_trained
+        False if its weights are those that a training began with.
 
     Raises
     ------
@@ -91,6 +94,7 @@ class Model:
             agent_file = next((file for file in agent_files if Path(file).name == named), None)
             agent_file = agent_file or self._beside(named, trust=trust)
         self.averages: tuple[str, ...] = tuple(map(str, self._checkpoint.notes.get(AVERAGED, ())))
+        self.is_trained = not self._checkpoint.notes.get(IS_UNTRAINED, False)
         self._choice = self._find_choice(agent_file)
         self._spec = spec_of(self._checkpoint, self.path, setting)
         if not trust:
