@@ -66,6 +66,8 @@ def export(
     """Write PLATFORM as SimGrid XML that Batsim loads."""
     from hdrl.settings.batch.platform import read_platform, write_simgrid
 
+    if out.suffix.lower() != ".xml":  # so that a slip replaces no description or log
+        raise OptionsError(f"{out}: expected a name that ends in .xml")
     machine = read_platform(name, rules=_rules(contention, compatibility, boot_s, resume_s))
     write_simgrid(machine, out)
     click.echo(f"wrote {out}: {machine.n_nodes} nodes, {machine.n_cores} cores")

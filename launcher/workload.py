@@ -303,6 +303,8 @@ def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool)
     """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""
     from hdrl.settings.batch.report.export import export_swf as export
 
+    if not out.lower().endswith((".swf", ".swf.gz")):
+        raise OptionsError(f"{out}: expected a name that ends in .swf or .swf.gz")
     log = export(run, out, workload=workload, whole_seconds=whole_seconds)
     click.echo(f"{out}: {log.n_rows:,} jobs")
 
