@@ -871,7 +871,7 @@ def test_policies_stand_beside_themselves_with_true_run_times(tmp_path: Path) ->
     of_twin, of_policy = (
         next(row.ratio for row in ours if row.candidate == name) for name in ("sjf+easy, true run times", "sjf+easy")
     )
-    assert said.startswith(f"If sjf+easy knew all run times, it would have {number_words(of_twin / of_policy)} [")
+    assert said.startswith(f"With true run times, sjf+easy has {number_words(of_twin / of_policy)} [")
     assert read_comparison(tmp_path / "bound").verdicts == bounded.verdicts
     with pytest.raises(OptionsError, match="bound: no candidate"):
         run_comparison(
