@@ -123,6 +123,10 @@ def test_many_rows_are_cut(folder: Path):
         ("", "nothing to compare: name candidates, or a sweep file"),
         ("fcfs -w log.swf", "--platform is missing"),
         ("fcfs -p gaia", "compare: there is nothing to simulate: give workloads (-w FILE), or loads"),
+        (
+            "sjf+easy-low_pwer -p homogeneous:16 -w log.swf",
+            "no policy 'sjf+easy-low_pwer'; did you mean 'sjf+easy-low_power'?",
+        ),
         ("fcsf -p homogeneous:16 -w log.swf", "no policy 'fcsf'; did you mean 'fcfs'?"),
         ("fcfs -p homogeneus:16 -w log.swf", "homogeneus:16: no such file; did you mean 'homogeneous:16'?"),
         ("fcfs -p 16 -w log.swf", "16: no such file; did you mean 'homogeneous:16'?"),

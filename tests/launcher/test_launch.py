@@ -138,6 +138,8 @@ def test_mistakes_are_one_line(small_world: Path, stand_in, agent_file: Path, tm
     assert refused("none.json", *out) == "none.json: no such file"
     assert refused("clasic", small_world, *out).endswith("built-in agent; did you mean 'classic'?")
     assert refused("fcsf+easy", small_world, *out).endswith("built-in agent; did you mean 'fcfs+easy'?")
+    assert refused("sjf+easy@goe", small_world, *out) == "no predictor 'goe'; did you mean 'geo'?"
+    assert "is a folder, expected a file" in refused(small_world, "-cw", tmp_path, *out)
     assert "is a model; run it by -im my.pt --set pybatsim.agent.run=test" in refused("my.pt", small_world, *out)
     assert "the agent is given twice" in refused("classic", small_world, "-a", agent_file, *out)
     assert "expected [AGENT] OPTIONS" in refused("a.py", "b.json", "c.json", *out)
