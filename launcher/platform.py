@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.platform import Link, NodeGroup, Platform, PStateRules
 
 
-_compatibility = click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
+_compatibility = click.option(
+    "--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1 or irmasim."
+)
 _contention = click.option(
     "--contention",
     metavar="NAME",
