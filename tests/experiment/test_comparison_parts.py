@@ -104,7 +104,7 @@ def test_energy_is_summarised_where_it_is_accounted_for(asked, has_power, expect
 
 @pytest.mark.parametrize(
     ("asked", "has_power", "why"),
-    [(None, False, "homogeneous:16 does not say what it draws"), (False, True, "energy is false")],
+    [(None, False, "homogeneous:16 has no power figures"), (False, True, "energy is false")],
 )
 def test_energy_that_nobody_knows_cannot_be_summarised(asked, has_power, why: str):
     wanted = sweep(energy=asked, platform="homogeneous:16", metrics=["mean_wait_s", "energy_delay_product_js"])
