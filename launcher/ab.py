@@ -53,7 +53,7 @@ def ab() -> None:
     type=click.Path(path_type=Path),
     shell_complete=files_or(),
     metavar="FOLDER",
-    help="Imported site whose log says how many days are needed; by default a generated log.",
+    help="Imported site whose log determines the number of days; by default a generated log.",
 )
 @click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of the random order.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File for the plan.")

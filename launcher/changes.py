@@ -66,7 +66,9 @@ def agent_changes(
         raise LaunchError(f"{agent}: is a model; run it by -im {agent} --set pybatsim.agent.run=test")
     try:
         policies.read(agent)
-    except UnknownName:
+    except UnknownName as error:
+        if error.name != agent:  # a part of the name is wrong, such as its predictor
+            raise
         known = (CLASSIC, *ALGORITHMS, *policies.names())
         raise LaunchError(
             f"no agent {quoted(agent)}, expected a Python file, a policy or a built-in agent; {suggest(agent, known)}"

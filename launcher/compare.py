@@ -82,7 +82,7 @@ WIDTH = 140
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )
 @click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
-@click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
+@click.option("--on", default="local", show_default=True, metavar="LOCATION", help="local, ray, or ray:<address>.")
 @click.option(
     "--protocol",
     type=click.Choice(["windows", "padded", "continuous", "held-out"]),
@@ -262,11 +262,11 @@ def _changes(arguments: dict[str, Any]) -> dict[str, Any]:
         changes["bound"] = True
     if arguments["workloads"]:
         changes["workloads"] = list(arguments["workloads"])
-    if arguments["loads"]:
+    if arguments["loads"] is not None:
         changes["loads"] = _loads(arguments["loads"])
-    if arguments["metrics"]:
+    if arguments["metrics"] is not None:
         changes["metrics"] = [name.strip() for name in arguments["metrics"].split(",")]
-    if arguments["part"]:
+    if arguments["part"] is not None:
         changes["range"] = list(shares(arguments["part"]))
     windows = _windows(arguments)
     if windows:
@@ -308,7 +308,7 @@ def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
 
 def _windows(arguments: dict[str, Any]) -> dict[str, Any]:
     windows: dict[str, Any] = {}
-    if arguments["windows"]:
+    if arguments["windows"] is not None:
         expected = "LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO in whole numbers, such as 200:10"
         length, *counts = _whole_numbers("--windows", arguments["windows"], ":", expected)
         # What it does not say is not taken from a sweep file either.

@@ -36,7 +36,7 @@ def priority(job, now_s):
 README = """\
 # {name}
 
-Check, train, judge on jobs that the training has not seen, look at the answer:
+Check, train, judge on jobs that the training has not seen, and read the report:
 
 ```sh
 hdrl options check options.json
@@ -48,7 +48,7 @@ hdrl report judged -o judged.html
 
 - `options.json`: the machine, the jobs, how to learn. `hdrl options schema` describes every key, `hdrl list` names
   what can be chosen.
-- `policy.py`: a policy without learning, to compare with. A class that learns can take the place of `ppo`.
+- `policy.py`: a policy without learning, to compare with. A class that learns can replace `ppo`.
 """
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.pyfiles import trust_words
+from hdrl.base.pyfiles import is_policy_file, trust_words
 from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths, workload_changes
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, after_signal
@@ -66,7 +66,7 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )
-@click.option("--on", default="local", metavar="PLACE", help="Location of workers: local, ray, or ray:<address>.")
+@click.option("--on", default="local", metavar="LOCATION", help="Location of workers: local, ray, or ray:<address>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
 @trust_option
@@ -124,7 +124,8 @@ def launch(
     else:
         agent, options_file = split_arguments(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
-            raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
+            problem = "is a folder" if Path(inmodel).is_dir() else "no such file"
+            raise LaunchError(f"{inmodel}: {problem}, expected a model (--inmodel)")
         changes += workload_changes(custom)
         changes += agent_changes(agent, options_file, setting, overrides=changes, trust=trust or None)
         changes += paths({"agent.input_model": inmodel, "agent.output_model": outmodel})
@@ -160,7 +161,10 @@ def split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str 
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
     if len(arguments) == 1:
-        return agent, arguments[0]
+        (one,) = arguments
+        if agent is None and not one.endswith(".json") and (is_policy_file(one) or not Path(one).exists()):
+            raise LaunchError(f"{one}: is no options file; expected [AGENT] OPTIONS, such as: {one} options.json")
+        return agent, one
     if len(arguments) > 2:
         raise LaunchError(f"got {len(arguments)} arguments, expected [AGENT] OPTIONS")
     if agent is not None:

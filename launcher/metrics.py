@@ -55,7 +55,7 @@ def metrics(
     """Show the metrics of each RUN, a run folder or an out_schedule.csv, side by side; with --save also as bars."""
     if first_name or second_name:
         if names or len(runs) != 2:
-            raise click.UsageError(f"-n1 and -n2 name two runs, without --name; got {len(runs)} runs")
+            raise click.UsageError(f"-n1 and -n2 name two runs, without --name; number of runs: {len(runs)}")
         names = (first_name or "", second_name or "")
     load_files(setting, [run for run in runs if Path(run).is_dir()], trust=trust)
     table = _table(runs, names, None if show_all else chosen)

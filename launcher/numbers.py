@@ -24,8 +24,17 @@ class _Decimal:
             except ValueError:
                 is_number = False
             if not is_number:
-                raise click.BadParameter(f"{value!r} is not a valid {self.name}.", ctx, param)
-        return super().convert(value, param, ctx)  # type: ignore[misc]
+                raise self._refused(value, param, ctx)
+        try:
+            return super().convert(value, param, ctx)  # type: ignore[misc]
+        except click.BadParameter as error:
+            if "is not a valid" in error.message:
+                raise self._refused(value, param, ctx) from None
+            raise
+
+    def _refused(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> click.BadParameter:
+        kind = "a whole number" if self.name.startswith("integer") else "a number"
+        return click.BadParameter(f"{value!r}, expected {kind}.", ctx, param)
 
 
 class Int(_Decimal, click.types.IntParamType):

@@ -63,7 +63,7 @@ def check(
     resolved: bool,
     trust: bool,
 ) -> None:
-    """Check the options in FILE and their files: the command refuses the same errors as hdrl-launch, in one line.
+    """Check the options in FILE and the files that they name, for the same mistakes as hdrl-launch.
 
     It runs no Python file that FILE names without --trust.
     """

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.platform import Link, NodeGroup, Platform, PStateRules
 
 
-_compatibility = click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
+_compatibility = click.option(
+    "--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1 or irmasim."
+)
 _contention = click.option(
     "--contention",
     metavar="NAME",
@@ -66,6 +68,8 @@ def export(
     """Write PLATFORM as SimGrid XML that Batsim loads."""
     from hdrl.settings.batch.platform import read_platform, write_simgrid
 
+    if out.suffix.lower() != ".xml":  # so that a slip replaces no description or log
+        raise OptionsError(f"{out}: expected a name that ends in .xml")
     machine = read_platform(name, rules=_rules(contention, compatibility, boot_s, resume_s))
     write_simgrid(machine, out)
     click.echo(f"wrote {out}: {machine.n_nodes} nodes, {machine.n_cores} cores")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import HdrlError, OptionsError
+from hdrl.base.files import expanded
 from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.trust import trust_option
 
@@ -69,6 +70,7 @@ def reproduce(
     runs: the baseline replaces every claimed policy, and the exit code is 0 if every effect fails. With --all, long
     experiments come last, and each prints one line.
     """
+    _check_words(name if is_listing else None, traces)
     if is_listing:
         _list(traces)
         return
@@ -110,6 +112,15 @@ def reproduce(
         _record(experiment, result, record(experiment, result))
     else:
         _answer(experiment.name, result)
+
+
+def _check_words(listed: str | None, traces: Sequence[Path]) -> None:
+    if listed is not None:
+        raise OptionsError("--list lists every experiment; leave out NAME")
+    for folder in map(expanded, traces):
+        if not folder.is_dir():
+            problem = "is a file, expected a folder" if folder.exists() else "no such folder"
+            raise OptionsError(f"--traces {folder}: {problem}")
 
 
 def _answer(name: str, result: Reproduced) -> None:

@@ -10,7 +10,7 @@ import click
 from hdrl.base.pyfiles import TRUST
 
 trust_option = click.option(
-    TRUST, "trust", is_flag=True, help="Run the Python files that these files name: only if you know what they do."
+    TRUST, "trust", is_flag=True, help="Run the Python files that the inputs name: only if you know what they do."
 )
 """Option of every command that reads files of others; without it they are data."""
 

@@ -50,7 +50,7 @@ workload.add_command(fetch)
 
 
 @workload.command()
-@click.argument("model", type=click.Choice(["lublin"]), default="lublin")
+@click.argument("model", metavar="[MODEL]", type=click.Choice(["lublin"]), default="lublin")
 @click.option("--jobs", "-n", "n_jobs", type=Int(), required=True, help="Number of jobs.")
 @click.option("--cores", "-c", "n_cores", type=Int(), help="Cores of the machine, instead of a platform.")
 @platform_option
@@ -79,7 +79,7 @@ def generate(
     n_users: int,
     out: str,
 ) -> None:
-    """Generate a workload of MODEL (lublin). It is sized to a platform or a number of cores."""
+    """Generate a workload by MODEL (lublin, the default), for a platform or a number of cores."""
     del model  # there is one so far
     from hdrl.settings.batch.workload import lublin_log
 
@@ -303,6 +303,8 @@ def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool)
     """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""
     from hdrl.settings.batch.report.export import export_swf as export
 
+    if not out.lower().endswith((".swf", ".swf.gz")):
+        raise OptionsError(f"{out}: expected a name that ends in .swf or .swf.gz")
     log = export(run, out, workload=workload, whole_seconds=whole_seconds)
     click.echo(f"{out}: {log.n_rows:,} jobs")
 

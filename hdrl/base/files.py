@@ -57,6 +57,8 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
         return path
     if str(name) in shipped:
         return shipped[str(name)]
+    if path.is_dir():
+        raise ReadError(name, f"is a folder, expected a file or the name of a shipped {what}")
     raise ReadError(name, f"no such file, and no shipped {what} of that name; {suggest(str(name), shipped)}")
 
 

@@ -127,7 +127,7 @@ def _parse_event(where: str, now_s: float, event: object) -> Event:
     if timestamp_s > now_s:
         raise BatsimError(f"{where} is dated {timestamp_s:f}, after the message's 'now'")
     if not isinstance(kind, str) or kind not in _MEMBERS:
-        raise BatsimError(f"{where} is of type {shown(kind)}, which hdrl does not know; {suggest(str(kind), _MEMBERS)}")
+        raise BatsimError(f"{where} is of the unknown type {shown(kind)}; {suggest(str(kind), _MEMBERS)}")
     if not isinstance(data, dict):
         raise BatsimError(f"{where}: {kind}: 'data' is {shown(data)}, expected an object")
     for name, (check, expected) in _MEMBERS[kind].items():

@@ -68,7 +68,9 @@ class Problem:
 
     def __str__(self) -> str:
         """Return the line."""
-        return f"{self.text} (and {self.n_more} more)" if self.n_more else self.text
+        if not self.n_more:
+            return self.text
+        return f"{self.text} (and {self.n_more} more problem{'' if self.n_more == 1 else 's'})"
 
 
 def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the file") -> Problem:

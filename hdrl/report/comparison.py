@@ -91,7 +91,7 @@ class Compared:
         """Return whether a candidate is better than the baseline; ``None`` if that was not shown.
 
         It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the
-        same side. Without a ratio the means and most windows take the place of the interval.
+        same side. Without a ratio the means and most windows replace the interval.
         """
         return is_better(row, self.infos[row.metric], self._baseline(row))
 

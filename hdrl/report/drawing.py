@@ -89,6 +89,8 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
     """
     if not folders:
         raise OptionsError(f"{name} needs a folder to show")
+    if name not in (known := all_figures()) and not Path(folders[0]).exists():
+        raise UnknownName("kind of picture", name, known)  # the two may be swapped
     offered = figures_of(setting_of(folders[0]))
     if name not in offered:
         elsewhere = f" of {folders[0]}" if name in all_figures() else ""
@@ -121,7 +123,7 @@ def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]
     paths = folders_of_runs(folders)
     _check_number(figure, len(paths))
     if names and len(names) != len(paths):
-        raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
+        raise OptionsError(f"number of names: {len(names)}, of runs: {len(paths)}; expected a name for each run")
     if len(set(names)) != len(names):
         raise OptionsError("two runs have the same name, expected different ones")
     shown = names or distinct_names(paths)

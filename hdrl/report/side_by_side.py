@@ -26,7 +26,7 @@ def side_by_side(
     """
     paths = folders_of_runs(folders)
     if names and len(names) != len(paths):
-        raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
+        raise OptionsError(f"number of names: {len(names)}, of runs: {len(paths)}; expected a name for each run")
     setting, own = setting_of(paths[0]), distinct_names(paths)
     given = [name or mine for name, mine in zip(names, own, strict=True)] if names else own
     return compare_runs([setting.view.read(path, name) for path, name in zip(paths, given, strict=True)], metrics)

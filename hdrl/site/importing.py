@@ -281,7 +281,7 @@ def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
     for column in ("cores", "requested_cores"):
         records[column][is_known] = records["nodes"][is_known] * cores
     if not sizes:
-        dump.notes.append("no description of nodes: a core of the machine stands for a whole node")
+        dump.notes.append("no description of nodes: each core of the machine represents a whole node")
     elif len(sizes) > 1:
         dump.notes.append(f"nodes differ: each node of a job counts {cores:,} cores, as most nodes have")
 

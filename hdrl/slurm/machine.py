@@ -91,8 +91,8 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
     for node, cores in enumerate(cores_of_node):
         if np.ptp(speed_of_core[cores]) > 0:
             raise PlatformError(
-                f"{platform.name}: node {node} has cores of different speeds, and Slurm does not say on which of "
-                "them a job runs; simulator 'slurm' supports only nodes of equal cores"
+                f"{platform.name}: node {node} has cores of different speeds, and Slurm does not report which of "
+                "them a job uses; simulator 'slurm' supports only nodes of equal cores"
             )
     speeds = np.unique(speed_of_core)
     kinds = [int(np.searchsorted(speeds, speed_of_core[cores[0]])) for cores in cores_of_node]

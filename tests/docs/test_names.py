@@ -1,7 +1,10 @@
 """Every name of hdrl that a page mentions exists: `hdrl.envs.RowLayout`, `hdrl/base/windows.py`, another page."""
 
+import ast
+import builtins
 import importlib
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 MANUAL, NOTES = sorted((ROOT / "docs").glob("*.md")), sorted((ROOT / "experiments").glob("*/README.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *MANUAL, *NOTES]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+PYTHON = re.compile(r"^ *```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+OF_READERS = {"docs/agents.md": {"env"}, "docs/batsim.md": {"scheduler"}}
+"""Names in blocks of Python that stand for objects of the reader: the text around them says so."""
 NEED_TORCH = ("hdrl.learn", "hdrl.agents", "hdrl.experiment.Model")
 
 
@@ -52,3 +58,25 @@ def test_the_reference_names_modules():
     named = [line for line in lines if line.startswith(":::")]
     assert named
     assert [line for line in named if not re.fullmatch(r"::: hdrl[\w.]*", line)] == []
+
+
+def names_in(code: str) -> tuple[set[str], set[str]]:
+    """Return the names that Python code reads, and those that it defines anywhere."""
+    read, defined = set(), set()
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Name(name, ast.Load()):
+                read.add(name)
+            case ast.Name(name) | ast.arg(name) | ast.FunctionDef(name) | ast.ClassDef(name):
+                defined.add(name)
+            case ast.alias(name, other):
+                defined.add(other or name.partition(".")[0])
+    return read, defined
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_blocks_of_python_define_what_they_use(page: Path):
+    blocks = PYTHON.findall(page.read_text(encoding="utf-8"))
+    read, defined = names_in("\n".join(map(textwrap.dedent, blocks)))
+    of_readers = OF_READERS.get(str(page.relative_to(ROOT)), set())
+    assert read - defined - set(dir(builtins)) == of_readers

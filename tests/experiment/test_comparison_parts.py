@@ -104,7 +104,7 @@ def test_energy_is_summarised_where_it_is_accounted_for(asked, has_power, expect
 
 @pytest.mark.parametrize(
     ("asked", "has_power", "why"),
-    [(None, False, "homogeneous:16 does not say what it draws"), (False, True, "energy is false")],
+    [(None, False, "homogeneous:16 has no power figures"), (False, True, "energy is false")],
 )
 def test_energy_that_nobody_knows_cannot_be_summarised(asked, has_power, why: str):
     wanted = sweep(energy=asked, platform="homogeneous:16", metrics=["mean_wait_s", "energy_delay_product_js"])
@@ -871,7 +871,7 @@ def test_policies_stand_beside_themselves_with_true_run_times(tmp_path: Path) ->
     of_twin, of_policy = (
         next(row.ratio for row in ours if row.candidate == name) for name in ("sjf+easy, true run times", "sjf+easy")
     )
-    assert said.startswith(f"If sjf+easy knew all run times, it would have {number_words(of_twin / of_policy)} [")
+    assert said.startswith(f"With true run times, sjf+easy has {number_words(of_twin / of_policy)} [")
     assert read_comparison(tmp_path / "bound").verdicts == bounded.verdicts
     with pytest.raises(OptionsError, match="bound: no candidate"):
         run_comparison(

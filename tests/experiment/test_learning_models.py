@@ -158,9 +158,7 @@ def test_a_model_that_was_saved_in_python_is_used_like_one_of_a_training(tmp_pat
     envs = JobPickVectorEnv.of(1, platform=platform, workload=workload, n_jobs="all")
     agent = make_built_in("ppo", envs.single_observation_space, envs.single_action_space, network="kernel")
     save_checkpoint(tmp_path / "bare.pt", checkpoint_of(agent, "ppo"))
-    with pytest.raises(
-        ReadError, match=r"bare.pt: does not say in which environment .* checkpoint_of\(.*, environment="
-    ):
+    with pytest.raises(ReadError, match=r"bare.pt: names no environment; .* checkpoint_of\(.*, environment="):
         evaluate_model(tmp_path / "bare.pt", platform, workload)
     environment = {"id": "hdrl/JobPick-v0", "arguments": {"scales": "fixed"}}
     save_checkpoint(tmp_path / "model.pt", checkpoint_of(agent, "ppo", environment=environment))

@@ -655,6 +655,14 @@ def test_all_shipped_experiments_run_where_their_traces_are(
 def test_the_command_on_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(TRACES_VARIABLE, raising=False)
     assert run() == (2, "cli: error: no experiment named; hdrl reproduce --list names them\n")
+    for words, problem in (
+        ((str(tmp_path),), f"{tmp_path}: has no experiment.json, expected the folder of an experiment or "),
+        (("kth-easy", "--traces", "no/folder"), "--traces no/folder: no such folder"),
+        (("kth-easy", "--list"), "--list lists every experiment; leave out NAME"),
+    ):
+        code, output = run(*words)
+        assert (code, output.count("\n")) == (2, 1)
+        assert problem in output
     code, output = run("kth-easy", "--out", str(tmp_path / "out"))
     assert code == 2
     assert output.startswith("cli: error: kth-easy: needs the trace KTH-SP2-1996-2.1-cln.swf.gz")

@@ -62,6 +62,8 @@ def test_logs_and_shipped_workloads(tmp_path):
         (["nowhere", "size", "max"], "no such file, and no shipped workload"),
         (["lublin_gaia_1000", "sizes", "max"], "'sizes' is not one of"),
         (["lublin_gaia_1000", "size", "p50"], "'p50' is not one of"),
+        (["lublin_gaia_1000", "run_time", "max"], "run_time needs --platform"),
+        (["lublin_gaia_1000", "size", "max", "-n", "0"], "n_jobs is 0, expected at least 1"),
         (["lublin_gaia_1000", "size"], "Missing argument '{min|max|mean"),
     ],
 )

@@ -124,7 +124,7 @@ def test_the_picture(runs):
         ([], "Missing argument 'RUN...'"),
         (["nowhere"], "no such folder"),
         (["a", "-m", "mean_wait"], "no metric 'mean_wait'; did you mean 'mean_wait_s'?"),
-        (["a", "-n", "x", "-n", "y"], "2 names for 1 runs"),
+        (["a", "-n", "x", "-n", "y"], "number of names: 2, of runs: 1"),
         (["a", "-n1", "x"], "-n1 and -n2 name two runs"),
         (["a", "b", "-n1", "b"], "two runs have the same name"),
         (["a/out_jobs.csv"], "has no column 'consumed_joules'"),

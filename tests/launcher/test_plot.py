@@ -56,12 +56,13 @@ def test_users_are_found_in_the_workload(run):
         (["gantt"], "Missing argument 'RUN...'"),
         (["gannt", "results"], "no kind of picture 'gannt'; did you mean 'gantt'?"),
         (["gantt", "nowhere"], "nowhere: no such folder"),
+        (["results", "gantt"], "no kind of picture 'results'; known: "),
         (["losses", "results"], "results: has no losses.log"),
         (["comparison", "results"], "results: is not a comparison: it has no summary.json"),
         (["power", "results"], "out_consumed_energy.csv"),
         (["gantt", "results", "-s", "x.gif"], "expected a name that ends in .png, .svg, .pdf"),
         (["gantt", "results", "--by", "usr"], "usr"),
-        (["gantt", "results", "-n", "a", "-n", "b"], "2 names for 1 runs"),
+        (["gantt", "results", "-n", "a", "-n", "b"], "number of names: 2, of runs: 1"),
     ],
 )
 def test_mistakes_are_one_line(run, words, problem):

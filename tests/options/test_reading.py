@@ -147,7 +147,7 @@ def test_the_file_is_named_where_the_mistake_is_its_own():
 
 
 def test_several_mistakes_are_counted():
-    assert refusal(LEAST | {"seed": -1, "nb_jobs": 0, "energy": 1}).endswith("(and 2 more)")
+    assert refusal(LEAST | {"seed": -1, "nb_jobs": 0, "energy": 1}).endswith("(and 2 more problems)")
 
 
 def test_what_is_missing_is_said():

@@ -16,6 +16,7 @@ import pytest
 
 from hdrl.options import LearningOptions
 from hdrl.settings.batch.options import Options, RealBatsimOptions, RealSlurmOptions, WorkloadOptions
+from hdrl.settings.batch.simulators import SIMULATORS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -108,6 +109,8 @@ def test_the_table_of_options_is_complete():
     named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     hdeeprm = {"seed", "nb_resources", "nb_jobs", "workload_file_path", "platform_file_path", "pybatsim"}
     assert named == set(Options.model_fields) - hdeeprm
+    _, _, values, *_ = next(line for line in table.splitlines() if line.startswith("| `simulator` |")).split("|")
+    assert re.findall(r"`(\w+)`", values) == list(SIMULATORS)
     for block, fields in (
         ("workload", WorkloadOptions.model_fields),
         ("batsim", RealBatsimOptions.model_fields),

@@ -168,7 +168,7 @@ def test_names_tell_runs_apart(tmp_path):
     assert distinct_names([Path("x"), Path("x")]) == ["x", "x"]
     assert distinct_names([]) == []
     write_run(tmp_path / "a")
-    with pytest.raises(OptionsError, match="2 names for 1 runs"):
+    with pytest.raises(OptionsError, match="number of names: 2, of runs: 1"):
         read_runs([tmp_path / "a"], ["x", "y"])
     with pytest.raises(OptionsError, match="same name"):
         read_runs([tmp_path / "a", tmp_path / "a"], ["x", "x"])

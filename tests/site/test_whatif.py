@@ -102,8 +102,8 @@ def test_the_command_writes_a_page(site: Path, tmp_path: Path):
         ("--windows 1:9999999", "more than 100,000 simulations"),
         ("--windows 10:2 --warm-up 2 --policies fsfs+easy", "did you mean 'fcfs"),
         ("--policies ,", "--policies names no policy, expected for instance slurm"),
-        ("--target-wait nan", "'nan' is not a valid float range"),
-        ("--node-hour-price inf", "'inf' is not a valid float range"),
+        ("--target-wait nan", "'nan', expected a number"),
+        ("--node-hour-price inf", "'inf', expected a number"),
     ],
 )
 def test_mistakes_are_one_line(site: Path, tmp_path: Path, words: str, message: str):

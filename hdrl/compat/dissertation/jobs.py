@@ -113,7 +113,7 @@ def _log_of(workload: WorkloadLike | None, platform: Platform | None) -> tuple[S
             log = read_swf(path)
             return log if platform is None else SwfLog(log.name, log.rows), platform
     if platform is None:
-        raise OptionsError("platform is missing: only the header of a log says how many nodes there are")
+        raise OptionsError("platform is missing: only the header of a log holds the number of nodes")
     read = workload if isinstance(workload, Workload) else read_workload(workload, platform)
     return swf_from_workload(read, platform), platform
 

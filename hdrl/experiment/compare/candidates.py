@@ -102,7 +102,9 @@ BOUND = ", true run times"
 
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
-    label, _, what = text.rpartition("=")
+    label, equals, what = text.rpartition("=")
+    if equals and not (label and what):
+        raise OptionsError(f"{sweep.where}: {quoted(text)}: expected NAME=CANDIDATE, or a candidate alone")
     if what.endswith(".zip"):  # what Stable-Baselines3 saves
         raise OptionsError(f"{what}: expected a model file; hdrl model import makes one of what that library saved")
     base, suffix = _split(what)

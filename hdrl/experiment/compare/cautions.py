@@ -195,7 +195,7 @@ def _few_trainings(candidates: Sequence[Candidate]) -> Iterator[Caution]:
             yield Caution(
                 "few-trainings",
                 f"{candidate.name} is the result of {words}: another one may be better or worse; name {FEW_TRAININGS} "
-                "or more models of different seeds (NAME='models/*.pt') to speak of the method",
+                "or more models of different seeds (NAME='models/*.pt') to judge the method",
             )
 
 
@@ -244,8 +244,8 @@ def _best_of_many(deciding: Sequence[SummaryRow], learned: Collection[str], info
     if n_judged > 1 and info.lower_is_better is not None:
         yield Caution(
             "best-of-many",
-            f"the best of {n_judged} candidates was picked by the windows that judge it: its ratio flatters it; "
-            "to claim it, run it alone on other windows",
+            f"the best of {n_judged} candidates was chosen on the windows that judge it, so its ratio is "
+            "optimistic; to claim it, compare this candidate alone on other windows",
         )
 
 

@@ -557,7 +557,7 @@ def _clairvoyant_gains(plan: _Plan, measured: Measured, look: ComparisonLook) ->
         if math.isnan(row.ratio):
             yield f"{name} with true run times: ratios need numbers above 0 on both sides, see the means."
             continue
-        yield f"If {name} knew all run times, it would have {ratio_words(row)} times its {words}."
+        yield f"With true run times, {name} has {ratio_words(row)} times its {words}."
 
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:

@@ -196,6 +196,9 @@ def read_experiment(name: str | Path) -> Experiment:
     shipped = shipped_experiments()
     if not (folder / RECIPE).is_file():
         if str(name) not in shipped:
+            if folder.is_dir() or len(folder.parts) > 1:
+                problem = f"has no {RECIPE}" if folder.is_dir() else "no such folder"
+                raise ReadError(name, f"{problem}, expected the folder of an experiment or the name of a shipped one")
             raise UnknownName("experiment", str(name), shipped)
         folder = shipped[str(name)]
     path = folder / RECIPE
@@ -229,8 +232,8 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
             where, what = ", ".join(map(str, folders)), "folder" if need.is_folder else "trace"
             raise ReadError(
                 experiment.name,
-                f"needs the {what} {name}, which cannot be shipped; looked in: {where}. {need.how} Then say where "
-                f"it is: --traces DIR, or {TRACES_VARIABLE}=DIR",
+                f"needs the {what} {name}, which cannot be shipped; looked in: {where}. {need.how} Then name its "
+                f"folder: --traces DIR, or {TRACES_VARIABLE}=DIR",
             )
         if need.sha256 is not None and (mine := sha256_of_file(path)) != need.sha256:
             raise ReadError(path, f"is another version: its SHA-256 is {mine}, expected {need.sha256}")

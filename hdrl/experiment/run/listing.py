@@ -28,7 +28,7 @@ def list_runs(folder: str | Path) -> list[Listed]:
     """Return the runs of a folder and of the folders in it, the newest last."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise ReadError(folder, "no such folder")
+        raise ReadError(folder, "is a file, expected a folder of runs" if folder.exists() else "no such folder")
     found = list(_found(folder))
     return sorted(found, key=lambda one: (one.folder.stat().st_mtime, one.folder))
 

@@ -207,7 +207,7 @@ def _saved_activation(settings: Mapping[str, Any], path: Path) -> str | None:
 def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> str:
     """Return the library's default activation between layers."""
     if layout.head and len(_layers(weights, [layout.head], path)) > 1:
-        text = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
+        text = "does not record the activations of its heads (RLlib: relu) and of its encoder (tanh)"
         raise ReadError(path, f"{text}; train with one activation for both, and name it (--activation)")
     return layout.activation
 

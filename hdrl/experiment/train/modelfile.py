@@ -160,7 +160,7 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
     if not checkpoint.environment:
         raise ReadError(
             path,
-            "does not say in which environment it decides; save it with checkpoint_of(..., "
+            "names no environment; save it with checkpoint_of(..., "
             f"environment={{'id': '{list(known)[-1]}', 'arguments': {{}}}})",
         )
     message = "is a damaged model file (environment: {})"

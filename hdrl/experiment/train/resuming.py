@@ -55,7 +55,8 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise ReadError(folder, "no such folder, expected that of a training")
+        problem = "is a file, expected the folder" if folder.exists() else "no such folder, expected that"
+        raise ReadError(folder, f"{problem} of a training")
     if not (folder / RESUME_FILE).is_file():
         raise ReadError(folder, f"has no {RESUME_FILE}, expected the folder of a training")
     data = read_json(folder / RESUME_FILE)

@@ -84,10 +84,10 @@ def _overutilization() -> dict[str, MetricInfo]:
             "1", "spans in which the memory bandwidth of a processor was over-committed", _HDEEPRM
         ),
         "bandwidth_overcommitted_s": of_whole_run(
-            "s", "time with such a processor (length of the union of the spans)", OWN
+            "s", "time in which the memory bandwidth of any processor was over-committed", OWN
         ),
         "bandwidth_overcommitted_processor_s": of_whole_run(
-            "s", "sum of the lengths of these spans over all processors", OWN
+            "s", "sum over processors of the time in which their memory bandwidth was over-committed", OWN
         ),
     }
 

@@ -198,8 +198,8 @@ def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
         if log.columns is not None and machine.site is None:
             yield (
                 "site-rules",
-                f"{path.name} says what its jobs ask of a site ({log.columns.path.name}), but {machine.name} has no "
-                "site rules, or they do not count: any job may start on any node",
+                f"{path.name} describes requests of jobs to a site ({log.columns.path.name}), but {machine.name} has "
+                "no site rules, or they do not count: any job may start on any node",
             )
         words = log.header.get("MaxProcs", "").split()
         n_procs = int(words[0]) if words and words[0].isdecimal() else 0

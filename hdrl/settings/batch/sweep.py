@@ -88,7 +88,7 @@ class BatchSweep(Sweep):
             wanted = [name for name in self.metrics or () if name in ENERGY_METRICS]
             if wanted:
                 has_rules = getattr(machine, "site", None) is not None
-                lacks = "has the rules of a site" if has_rules else "does not say what it draws"
+                lacks = "has the rules of a site" if has_rules else "has no power figures"
                 why = "energy is false" if has_power else f"{self.platform} {lacks}"
                 if self.simulator == "slurm":
                     why = f"simulator {self.simulator!r} measures none"

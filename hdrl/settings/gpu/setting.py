@@ -103,15 +103,15 @@ class GpuInputs(
     def cautions(self, sweep: GpuSweep, machine: GpuCluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
         """Return cautions for readers: faults of traces, loads that no scheduler can serve, or that need none."""
         found = []
-        advice = "so that it says little about schedulers; load.offered stretches it"
+        advice = "so results show little about schedulers; load.offered stretches the arrivals"
         for load in loads:
             offered = load.offered(machine)
             if offered is not None and offered > HIGHEST_LOAD:
-                words = f"offers {offered:.3g} times what {machine.name} can do: queues grow to its end, {advice}"
-                found.append(("overload", f"{load.name} {words}"))
+                words = f"the offered load on {machine.name} is {offered:.3g}: queues grow until the end, {advice}"
+                found.append(("overload", f"{load.name}: {words}"))
             elif offered is not None and offered < LOWEST_LOAD:
-                words = f"offers {offered:.3g} of what {machine.name} can do: hardly a job waits, {advice}"
-                found.append(("idle", f"{load.name} {words}"))
+                words = f"the offered load on {machine.name} is {offered:.3g}: hardly a job waits, {advice}"
+                found.append(("idle", f"{load.name}: {words}"))
             found += [("trace", f"{load.name}: {fault}") for fault in load.faults]
         groups = GpuPolicies().groups()
         if any(learns(name) for text in sweep.candidates for name in groups.get(text, [text])):

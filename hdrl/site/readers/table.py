@@ -1,4 +1,4 @@
-"""Any table in CSV, with a file that says what its columns mean."""
+"""Any table in CSV, with a file that defines its columns."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def read_csv(path: Path, mapping_file: Path | None, clock: Clock) -> Dump:
         If the table lacks a column that the mapping names, or is no CSV.
     """
     if mapping_file is None:
-        raise OptionsError(f"{path}: a table in CSV needs --mapping, a file that says what its columns mean")
+        raise OptionsError(f"{path}: a table in CSV needs --mapping, a file that defines its columns")
     mapping = read_mapping(mapping_file)
     reader = _Reader(mapping, clock)
     with open_bytes(path) as stream:

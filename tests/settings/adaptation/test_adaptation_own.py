@@ -94,7 +94,7 @@ def test_a_table_of_an_own_network_is_measured_by_times_of_a_machine_and_read(
         (("--clock", "table:broken.json"), "broken.json: is not a table of times, expected an object with machine"),
         (("--device", "gv100"), "device is 'gv100', but clock 'counted' counts work on counted, expected"),
         (("--clock", "counted:2"), "clock is 'counted:2', expected counted, table:FILE or wall"),
-        (("--budget", "nan"), "'nan' is not a valid float"),
+        (("--budget", "nan"), "'nan', expected a number"),
         (("--start", "-1"), "are not within the budget"),
         (("--model", "wide.py"), "wide.py: 3 decisions among 17 actions are more than 4096 sequences"),
         (("--model", "none.py"), "none.py"),

@@ -79,7 +79,7 @@ def test_a_comparison_tells_the_offered_load_and_faults(tmp_path: Path) -> None:
     sweep = write(tmp_path / "s.json", workloads=["t.csv"], candidates=["fifo", "sjf+fgd", "las-2d"])
     shown = run("compare", sweep, "--out", tmp_path / "c", command=cli).output
     text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
-    assert "times what drl-gpu can do" in " ".join(text.split())
+    assert "the offered load on drl-gpu is" in " ".join(text.split())
     assert "9 jobs that ask for 0 GPUs" in " ".join(text.split())
 
 

@@ -169,7 +169,7 @@ def pool_inputs(
     if not given:
         raise OptionsError("no workload, expected at least one")
     if choices and any(isinstance(one, Workload) for one in given):
-        raise OptionsError(f"{next(iter(choices))}: it says how a log is read, but a Workload has been read already")
+        raise OptionsError(f"{next(iter(choices))}: it applies to logs, but a Workload has been read already")
     machine = _machine(given, platform, n_procs)
     if needs_identical and len(np.unique(machine.peak_flops)) > 1:
         raise PlatformError(f"{machine.name}: its cores differ in speed, expected identical ones")

@@ -164,7 +164,7 @@ class NodePolicy(Backfilling):
             memory_mib = float(machine.jobs["memory_mib"][job]) * each
             raise DecisionError(
                 f"job {job} wants {n_nodes} node{'s' if n_nodes > 1 else ''} with {each} cores and {memory_mib:g} MiB"
-                f" each, the platform has {np.count_nonzero(able)} such nodes, its widest {whole.max()} cores"
+                f" each, the platform has {np.count_nonzero(able)} such nodes; its widest node has {whole.max()} cores"
             )
 
 

@@ -218,10 +218,13 @@ def read_pair(name: str) -> PolicyPair:
     if dash and job in OTHER_JOB_SELECTIONS:
         job, choice = OTHER_JOB_SELECTIONS[job], OTHER_JOB_SELECTIONS[job] + choice.removeprefix(job)
     core = OLDER_CORE_SELECTIONS.get(core, core) if dash else DEFAULT_CORE_SELECTION
-    known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
+    fits = not plus or kind in BACKFILLINGS
+    known = fits and core in CORE_SELECTIONS
     # A bare job selection of HDeepRM's names no pair; a priority stands alone.
     if not known or not (job in PRIORITIES or (job in JOB_SELECTIONS and (dash or plus))):
-        raise UnknownName("policy", name, [*pair_names(), *priority_names(), *shipped_indices(), *SITE_POLICIES])
+        likely = [f"{choice}-{one}" for one in CORE_SELECTIONS if dash and fits and job in PRIORITIES]
+        names = [*pair_names(), *priority_names(), *shipped_indices(), *SITE_POLICIES]
+        raise UnknownName("policy", name, [*names, *likely])
     key = PRIORITIES[job] if job in PRIORITIES else JOB_SELECTIONS[job]
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice
@@ -253,7 +256,7 @@ def _with_nodes(pair: PolicyPair, word: str) -> PolicyPair:
     """Return a pair that switches nodes off: ``off600``, or ``on0.5``; or to another sleep state: ``sleep1``."""
     rule = next((name for name in NODE_RULES if word.startswith(name)), None)
     if rule is None:
-        raise UnknownName("addition", word, [GATE, *(f"{name}{example}" for name, example in NODE_RULES.items())])
+        raise UnknownName("suffix", word, [GATE, *(f"{name}{example}" for name, example in NODE_RULES.items())])
     text = word.removeprefix(rule)
     if pair.backfilling == codes.CONSERVATIVE:
         raise DecisionError(

@@ -155,7 +155,7 @@ def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHis
     if history is None or workload.positions is None:
         raise WorkloadError(f"{workload.name}: is not a log with its own run and requested times, expected an SWF file")
     if not np.isfinite(history.ended_s).any():
-        raise WorkloadError(f"{workload.name}: does not say how long jobs waited (field 3), so nothing can be learned")
+        raise WorkloadError(f"{workload.name}: has no wait times (field 3), so nothing can be learned")
     first, last = range_of_shares(shares, workload.n_jobs, what="range", items=f"jobs of {workload.name}")
     order = np.argsort(workload.jobs["submit_s"], kind="stable")
     return history, workload.positions[order[first:last]]

@@ -161,7 +161,7 @@ def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
     ``names``: the names wanted, "" for the own one of the run; none: all have their own.
     """
     if names and len(names) != len(paths):
-        raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
+        raise OptionsError(f"number of names: {len(names)}, of runs: {len(paths)}; expected a name for each run")
     own = distinct_names(paths)
     chosen = [name or its_own for name, its_own in zip(names or own, own, strict=True)]
     if names and len(set(chosen)) != len(chosen):

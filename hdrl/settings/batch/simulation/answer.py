@@ -34,7 +34,7 @@ from hdrl.settings.batch.simulation.view import NODE_STATUS
 from hdrl.settings.batch.workload.model import Workload
 
 CANNOT_SWITCH = (
-    "option node_power is not given, nor has a type of nodes such a block, or a host of a SimGrid file sleep_pstates"
+    "option node_power is not given; set it, node_power of a node type, or sleep_pstates of a host in a SimGrid file"
 )
 """Why nodes are always on."""
 

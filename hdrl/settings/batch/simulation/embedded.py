@@ -93,7 +93,7 @@ def check_power(platform: Platform) -> None:
     if not platform.has_power:
         renamed = any("watt_per_state" in properties for properties in platform.properties)
         raise SimulationError(
-            f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
+            f"platform {platform.name!r} has no power figures of its hosts (wattage_per_state); "
             + ("rename watt_per_state, an old name that SimGrid ignores, or " if renamed else "")
             + 'simulate it without energy ("energy": false in the options, or --set energy=false)'
         )

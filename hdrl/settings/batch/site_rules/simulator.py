@@ -172,7 +172,9 @@ def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.floa
     computes = np.isin(steps["kind"], (StepKind.COMPUTE, StepKind.COMPUTE_TOTAL))
     speed = platform.speed_flops[:, 0]
     if computes.any() and len(speed) and np.any(speed != speed[0]):
-        raise SimulationError(f"platform {platform.name!r}: 'site' simulates jobs that compute on equal cores only")
+        raise SimulationError(
+            f"platform {platform.name!r}: its cores differ in speed; 'site' expects equal ones, as of homogeneous:256"
+        )
     most_gbps = float(jobs["bandwidth_gbps"].max(initial=0.0)) * float(np.diff(platform.first_core_of_processor).max())
     if computes.any() and most_gbps > platform.bandwidth_gbps.min() and platform.rules is not None:
         raise SimulationError(f"workload {workload.name!r}: 'site' does not simulate contention for memory bandwidth")

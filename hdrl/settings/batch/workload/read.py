@@ -49,7 +49,10 @@ def find_workload(name: str | Path) -> Path:
     ReadError
         If there is neither.
     """
-    return find_file(name, shipped_workloads(), "workload")
+    path = find_file(name, shipped_workloads(), "workload")
+    if path.is_dir():
+        raise ReadError(name, "is a folder, expected a file")
+    return path
 
 
 def file_format(path: str | Path) -> str:
@@ -116,8 +119,9 @@ def read_workload(
     unknown = sorted(set(choices) - set(SwfChoices.__annotations__))
     if unknown:
         raise OptionsError(f"no workload option {unknown[0]!r}; {suggest(unknown[0], SwfChoices.__annotations__)}")
-    if start < 0 or (n_jobs is not None and n_jobs < 1):
-        raise OptionsError(f"start is {start} and n_jobs {n_jobs}, expected at least 0 and at least 1")
+    for name, number, least in (("start", start, 0), ("n_jobs", n_jobs, 1)):
+        if number is not None and number < least:
+            raise OptionsError(f"{name} is {number}, expected at least {least}")
     paths = [find_workload(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
     for one in paths if choices.get("think_times") else ():
         if not one.name.lower().endswith((".swf", ".swf.gz")):
@@ -158,6 +162,8 @@ def _from_irmasim(content: Mapping[str, Any], path: Path, platform: Platform | N
 
 def _needed(platform: Platform | None, path: str | Path) -> Platform:
     if platform is None:
+        if not Path(path).is_file():
+            raise ReadError(path, "no such file")
         raise OptionsError(f"{path}: a platform is needed to turn its seconds into work")
     return platform
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import UnknownName, WorkloadError
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
 
 FloatArray = NDArray[np.float64]
+
+_RUN_TIME = "run_time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,11 @@ class WorkloadStatistics:
         ------
         UnknownName
             If one of them is unknown.
+        OptionsError
+            If the column needs a platform, and the numbers were computed without one.
         """
+        if column == _RUN_TIME and column not in self.columns:
+            raise OptionsError(f"{column} needs --platform, and profiles that the embedded simulator supports")
         if column not in self.columns:
             raise UnknownName("column of a workload", column, self.columns)
         if statistic not in STATISTICS:
@@ -158,6 +164,6 @@ def workload_statistics(workload: Workload, platform: Platform | None = None) ->
     if workload.n_jobs > 1:
         columns["interarrival"] = Distribution.of(np.diff(submit_s))
     if platform is not None and _has_run_times(workload):
-        columns["run_time"] = Distribution.of(reference_run_times(workload, platform))
+        columns[_RUN_TIME] = Distribution.of(reference_run_times(workload, platform))
     load = None if platform is None else offered_load(workload, platform)
     return WorkloadStatistics(workload.n_jobs, float(submit_s[-1] - submit_s[0]), columns, load)

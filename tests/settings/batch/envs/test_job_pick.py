@@ -431,7 +431,7 @@ def test_a_job_that_takes_no_time_is_traced_before_those_that_start_after_it() -
 
 def test_how_logs_are_read_is_no_matter_of_a_workload_that_has_been_read() -> None:
     platform = small_platform(Node((Processor(4),)))
-    with pytest.raises(HdrlError, match="estimates: it says how a log is read, but a Workload has been read already"):
+    with pytest.raises(HdrlError, match="estimates: it applies to logs, but a Workload has been read already"):
         JobPickEnv(platform=platform, workload=small_workload(JobSpec()), n_jobs="all", estimates="exact")
 
 

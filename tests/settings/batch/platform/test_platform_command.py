@@ -68,3 +68,6 @@ def test_nothing_is_written_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(HdrlError):
         CliRunner().invoke(platform, ["export", "gaja", "--out", str(out)], catch_exceptions=False)
     assert not out.exists()
+    with pytest.raises(HdrlError, match=r"x: expected a name that ends in \.xml"):
+        CliRunner().invoke(platform, ["export", "gaia", "--out", str(tmp_path / "x")], catch_exceptions=False)
+    assert not list(tmp_path.iterdir())

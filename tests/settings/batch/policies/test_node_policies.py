@@ -193,7 +193,7 @@ def test_names():
         (
             JobSpec(cores=5),
             "first-node_first",
-            "job 0 wants 1 node with 5 cores and 0 MiB each, .* 0 such nodes, its widest 4",
+            "job 0 wants 1 node with 5 cores and 0 MiB each, .* 0 such nodes; its widest node has 4",
         ),
         (JobSpec(cores=3, memory_mib=2000.0), "fcfs+easy-node_first", "with 3 cores and 6000 MiB each"),
     ],

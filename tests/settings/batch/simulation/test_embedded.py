@@ -398,7 +398,7 @@ def test_platforms_that_are_refused():
     with pytest.raises(SimulationError, match="has links with latencies"):
         EmbeddedSimulator(replace(ONE_CORE, loopback_latency_s=1e-6), jobs)
     dark = replace(ONE_CORE, full_w=np.full_like(ONE_CORE.full_w, np.nan))
-    with pytest.raises(SimulationError, match=r"does not say what its hosts draw .* without energy"):
+    with pytest.raises(SimulationError, match=r"has no power figures of its hosts .* without energy"):
         EmbeddedSimulator(dark, jobs)
     assert times(simulate(dark, jobs, "first-high_gflops", energy=False)) == [(0.0, 10.0)]
 

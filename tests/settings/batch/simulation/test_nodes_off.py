@@ -67,7 +67,7 @@ def test_an_index_with_additions_keeps_what_is_known_of_it():
     assert read_pair("es-generalist@clairvoyant~off600").is_clairvoyant
     with pytest.raises(DecisionError, match=r"sleep1.*without ~off"):
         read_pair("es-generalist~sleep1")
-    with pytest.raises(HdrlError, match="no addition 'of600'"):
+    with pytest.raises(HdrlError, match="no suffix 'of600'"):
         read_pair("es-generalist~of600")
     with pytest.raises(DecisionError, match="has a gate of its own"):
         read_pair("es-generalist~gate~off600")

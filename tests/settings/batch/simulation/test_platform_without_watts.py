@@ -34,7 +34,7 @@ def test_no_watts_is_said_of_the_platform_that_was_named(options, simulator):
     arguments = ["fcfs", str(options), "--simulator", simulator, "--out", str(options.parent / "out")]
     found = CliRunner().invoke(launch, arguments)
     assert found.exit_code == 2
-    assert "platform 'plain' does not say what its hosts draw (wattage_per_state)" in found.output
+    assert "platform 'plain' has no power figures of its hosts (wattage_per_state)" in found.output
     assert "--set energy=false" in found.output
     assert "platform.xml" not in found.output
 
