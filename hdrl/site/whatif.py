@@ -69,7 +69,7 @@ class WhatIf:
 
 
 def what_if(
-    folder: Path,
+    folder: str | Path,
     question: WhatIf,
     *,
     n_workers: int | None = None,
@@ -96,6 +96,7 @@ def what_if(
     HdrlError
         If the site cannot be read, or a policy is unknown.
     """
+    folder = Path(folder)
     conf = conf_of(folder)
     machines = _machines(conf, question.sizes)
     pairs = [(size, policy) for size in machines for policy in question.policies]
