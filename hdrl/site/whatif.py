@@ -19,6 +19,7 @@ from hdrl.distributed.tasks import run_tasks
 from hdrl.experiment import Model
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.metrics.statistics import Bootstrap
+from hdrl.setting import BATCH, find_setting
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
@@ -188,7 +189,7 @@ def _player(policy: str) -> Callable[..., Any]:
     """Return a function that simulates a workload under a policy: a name, a Python file, or a model file."""
     if not policy.endswith(MODEL_SUFFIXES):
         return functools.partial(_play_policy, policy)
-    model = Model(policy)
+    model = Model(policy, setting=find_setting(BATCH))
 
     def play(platform: Platform, workload: Workload, *, seed: int) -> Any:
         model.check_can_play(platform)
