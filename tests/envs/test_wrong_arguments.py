@@ -65,3 +65,18 @@ def test_a_policy_of_gpu_clusters_may_be_a_name() -> None:
     cluster, jobs = gpu.read_cluster("sia"), gpu.poisson_load(gpu.Poisson(), 20, seed=0)
     one, other = (gpu.simulate(cluster, jobs, policy) for policy in ("sjf+fgd", gpu.read_policy("sjf+fgd")))
     assert hdrl.gpu.compute_metrics(one) == hdrl.gpu.compute_metrics(other)
+
+
+def test_large_objects_print_in_one_short_line() -> None:
+    (table, *_) = adaptation.find_tables("digits_*", "digits_*", "load")
+    assert repr(table) == "<Table digits_feedforward2_middle: 64 sequences on counted>"
+    pytest.importorskip("torch")
+    from hdrl.agents import make_agent
+    from hdrl.learn import Trainer, checkpoint_of
+
+    envs = gymnasium.make_vec("hdrl/Adaptation-v0", num_envs=1)
+    agent = make_agent("random", envs.single_observation_space, envs.single_action_space)
+    assert repr(agent) == "<Random: Box(0.0, 63.0, (33,), float32) to Discrete(4)>"
+    assert repr(Trainer(agent, envs, seed=1)) == "<Trainer: 0 iterations, 0 steps>"
+    named = checkpoint_of(agent, "random", environment={"id": "hdrl/Adaptation-v0", "arguments": {}})
+    assert repr(named) == "<Checkpoint of random in hdrl/Adaptation-v0>"

@@ -87,6 +87,9 @@ class Table:
     others: Mapping[str, Floats] = field(default_factory=dict)
     has_validation: bool = True
 
+    def __repr__(self) -> str:
+        return f"<Table {self.name}: {self.n_sequences} sequences on {self.device}>"
+
     @property
     def n_actions(self) -> int:
         """Number of actions: deepening each original block, and nothing, which is the last one."""

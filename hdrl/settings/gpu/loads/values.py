@@ -52,6 +52,9 @@ class ValueTable:
     known: Floats
     values: Floats
 
+    def __repr__(self) -> str:
+        return f"<ValueTable {self.name}: {len(self.values)} sequences>"
+
     @property
     def n_steps(self) -> int:
         """Number of decisions."""
