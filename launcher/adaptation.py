@@ -132,7 +132,7 @@ def values(out: Path, tables: tuple[str, ...]) -> None:
     _check_new(out, "a file of values")
     found = [table for text in tables for table in find_tables(text, expanded(text), "TABLE")]
     write_json(out, values_json(found), indent=None)
-    click.echo(f"{out}: what jobs of {', '.join(table.name for table in found)} are worth")
+    click.echo(f"{out}: values of {', '.join(table.name for table in found)}")
 
 
 @adaptation.command()

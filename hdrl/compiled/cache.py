@@ -213,7 +213,7 @@ def announcing(listener: Callable[[str], None]) -> Iterator[None]:
         _announcements.listener = before
 
 
-SIMULATOR = "compiling what simulates (the first time only, about half a minute)"
+SIMULATOR = "compiling the simulator (the first time only, about half a minute)"
 """Message about the compilation of simulation code."""
 
 

@@ -191,8 +191,9 @@ class Daemon:
     """
 
     def __init__(
-        self, folder: Path, *, acts: bool = False, slurm: Slurm | None = None, timeout_s: float = TIMEOUT_S
+        self, folder: str | Path, *, acts: bool = False, slurm: Slurm | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
+        folder = Path(folder)
         self.folder = folder
         self.deployment = read_deployment(folder)
         self.policy = self.deployment.deployed()
@@ -481,7 +482,7 @@ def note_line(folder: Path, line: Mapping[str, Any]) -> None:
 
 
 def run(
-    folder: Path,
+    folder: str | Path,
     *,
     acts: bool = False,
     once: bool = False,
@@ -514,6 +515,7 @@ def run(
     HdrlError
         If the folder is no deployment, or Slurm's priorities would not follow.
     """
+    folder = Path(folder)
     daemon = Daemon(folder, acts=acts, timeout_s=timeout_s)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -558,7 +560,7 @@ def look_text(look: Look, *, acts: bool) -> str:
     return ("" if acts else "shadow: ") + ", ".join(parts)
 
 
-def undo(folder: Path, *, print_line: Callable[[str], None] = quiet) -> int:
+def undo(folder: str | Path, *, print_line: Callable[[str], None] = quiet) -> int:
     """Give the queue back to Slurm: no SiteFactors, no leases; neither daemon nor Lua writes any more.
 
     Returns
@@ -573,6 +575,7 @@ def undo(folder: Path, *, print_line: Callable[[str], None] = quiet) -> int:
     HdrlError
         If it is no deployment, or Slurm does not answer.
     """
+    folder = Path(folder)
     deployment = read_deployment(folder)
     try:
         (folder / UNDONE).touch()

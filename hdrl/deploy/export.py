@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.arguments import convert_paths
 from hdrl.base.errors import OptionsError, OutputError, ReadError
 from hdrl.base.files import atomic_write
 from hdrl.batch import build_platform, fits, read_swf, workload_from_swf
@@ -54,11 +55,14 @@ class DeployChoices:
     interval_s: float = INTERVAL_S
     place: Path | None = None
 
+    def __post_init__(self) -> None:
+        convert_paths(self, ("place",))
+
 
 def export(
     policy: str,
-    site: Path,
-    out: Path,
+    site: str | Path,
+    out: str | Path,
     choices: DeployChoices | None = None,
     *,
     n_workers: int | None = None,
@@ -84,6 +88,8 @@ def export(
     HdrlError
         If the site cannot be read.
     """
+    site = Path(site)
+    out = Path(out)
     choices, progress = choices or DeployChoices(), progress or CompareProgress()
     if out.exists():
         raise OutputError(f"{out}: exists already, expected the name of a new folder")

@@ -132,7 +132,7 @@ def index_of(policy: DeployedPolicy) -> DeployedIndex:
     return DeployedIndex(form=policy.form, gate=rule.has_gate, predictor=policy.predictor, weights=list(rule.weights))
 
 
-def read_deployment(folder: Path) -> Deployment:
+def read_deployment(folder: str | Path) -> Deployment:
     """Return the deployment of a folder.
 
     Raises
@@ -140,6 +140,7 @@ def read_deployment(folder: Path) -> Deployment:
     ReadError
         If it is no deployment.
     """
+    folder = Path(folder)
     path = folder / DEPLOYMENT
     found = checked(Deployment, read_json(path), path)
     try:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hdrl.base.errors import OptionsError
 from hdrl.compiled.jit import python_of
+from hdrl.setting import BATCH, find_setting
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.keys import AGING, changes_with_time
 from hdrl.settings.batch.policies.choices import CORE_SELECTIONS, DEFAULT_CORE_SELECTION, PolicyPair
@@ -150,7 +151,7 @@ def index_of_model(path: Path) -> PolicyPair:
     from hdrl.experiment.train.modelfile import read_checkpoint, spec_of
 
     checkpoint = read_checkpoint(path)
-    environment = spec_of(checkpoint, path)
+    environment = spec_of(checkpoint, path, find_setting(BATCH))
     if environment.spec.id != JOB_INDEX_ID:
         raise OptionsError(
             f"{path}: is a network of {environment.spec.id}; make an index of it first: hdrl distil {path} LOG"

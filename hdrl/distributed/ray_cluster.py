@@ -172,6 +172,7 @@ def _surroundings(*, is_local: bool) -> Iterator[None]:
     changes = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     if is_local:
         changes["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        changes["RAY_worker_niceness"] = "0"  # by default 15: other programs would starve the workers
     before = {name: os.environ.get(name) for name in (*changes, "RAY_AUTH_MODE")}
     os.environ.update({name: value for name, value in changes.items() if before[name] is None})
     try:

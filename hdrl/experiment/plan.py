@@ -73,11 +73,12 @@ def setting_for(request: OptionsFile | Sweep) -> Setting:
     return find_setting(request.setting_name, request.folder)
 
 
-def plan_of(request: Request, out: Path = NOWHERE) -> Plan[Request]:
+def plan_of(request: Request, out: str | Path = NOWHERE) -> Plan[Request]:
     """Resolve options or a sweep: find the setting, and read what is simulated.
 
     Options must be explicit (`plans_of`).
     """
+    out = Path(out)
     setting = setting_for(request)
     machine = setting.inputs.machine(request)
     if isinstance(request, Sweep):
@@ -112,7 +113,7 @@ def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
     return loads
 
 
-def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
+def plans_of(options: OptionsFile, out: str | Path) -> Iterator[RunPlan]:
     """Resolve options: yield the plan of a training, or of each run; several have a folder each, ``run_0`` and so on.
 
     The agent of each run is loaded for itself, since what one remembers must not pass to the next run.
@@ -122,6 +123,7 @@ def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
     RunPlan
         A plan.
     """
+    out = Path(out)
     setting, options = setting_for(options), options.explicit()
     agent = choose_agent(options, setting)
     learns = agent.kind is not AgentKind.POLICY

@@ -138,6 +138,9 @@ class Agent(abc.ABC):
         self.modules: dict[str, nn.Module] = {}
         self.n_updates = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.observation_space} to {self.action_space}>"
+
     @functools.cached_property
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """The optimisers by name."""

@@ -68,6 +68,9 @@ class Checkpoint:
     notes: dict[str, Any] = field(default_factory=dict)
     hdrl_version: str = VERSION
 
+    def __repr__(self) -> str:
+        return f"<Checkpoint of {self.algorithm} in {self.environment.get('id', 'an unknown environment')}>"
+
     def spaces(self) -> tuple[gym.Space[Any], gym.Space[Any]]:
         """Return the observation and the action space."""
         return space_from_json(self.observation_space), space_from_json(self.action_space)

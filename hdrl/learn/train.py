@@ -76,6 +76,9 @@ class TrainingLoop(abc.ABC):
     _is_within = False
     """True if an iteration has begun and not ended."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.n_iterations} iterations, {self.n_steps} steps>"
+
     def run(
         self,
         n_iterations: int | None = None,

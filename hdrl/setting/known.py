@@ -65,7 +65,7 @@ class Settings:
 SETTINGS = Settings(_MODULES)
 
 
-def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Setting:
+def find_setting(text: str, folder: str | Path = Path(), *, trust: bool = True) -> Setting:
     """Return a setting by its name, or from the Python file of a user.
 
     Parameters
@@ -88,6 +88,7 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
     HdrlError
         If the file cannot be read, or fails.
     """
+    folder = Path(folder)
     if not is_policy_file(text):
         return SETTINGS[text]
     path = (folder / expanded(text)).absolute()
@@ -107,8 +108,9 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
     return _FROM_FILES[path]
 
 
-def loaded_file(path: Path) -> Path | None:
+def loaded_file(path: str | Path) -> Path | None:
     """Return the file of that path or name whose setting has been loaded in this process; ``None`` if none has."""
+    path = Path(path)
     return path if path in _FROM_FILES else next((own for own in _FROM_FILES if own.name == path.name), None)
 
 
@@ -126,9 +128,9 @@ class SettingRef(str):
         return _loaded, (str(self),)
 
 
-def setting_ref(text: str, folder: Path = Path()) -> SettingRef:
+def setting_ref(text: str, folder: str | Path = Path()) -> SettingRef:
     """Return a setting's name, or the absolute path of its file."""
-    return SettingRef((folder / expanded(text)).absolute() if is_policy_file(text) else text)
+    return SettingRef((Path(folder) / expanded(text)).absolute() if is_policy_file(text) else text)
 
 
 def _loaded(text: str) -> SettingRef:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.arguments import convert_paths, paths_of
 from hdrl.base.errors import OptionsError, OutputError, UnknownName, WorkloadError
 from hdrl.base.files import write_json
 from hdrl.base.hashing import sha256_of_file
@@ -97,10 +98,13 @@ class ImportChoices:
     by_dependencies: bool = False
     similar: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        convert_paths(self, ("qos", "mapping", "key", "accounts", "downtimes"), ("confs",))
+
 
 def import_site(
-    dumps: Sequence[Path],
-    out: Path,
+    dumps: str | Path | Sequence[str | Path],
+    out: str | Path,
     choices: ImportChoices | None = None,
     *,
     force: bool = False,
@@ -118,6 +122,7 @@ def import_site(
     HdrlError
         If a file cannot be read, no job is left, or the folder cannot be written.
     """
+    out = Path(out)
     choices = choices or ImportChoices()
     progress = progress or _ignore_message
     _check_out(out, force=force)
@@ -138,7 +143,9 @@ def _ignore_message(text: str) -> None:
     del text
 
 
-def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[[str], None]) -> SiteImport:
+def read_site(
+    dumps: str | Path | Sequence[str | Path], choices: ImportChoices, progress: Callable[[str], None]
+) -> SiteImport:
     """Read accounting data, and replay the end of it.
 
     Raises
@@ -150,7 +157,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     HdrlError
         If a file cannot be read.
     """
-    if not dumps:
+    if not (paths := paths_of(dumps)):
         raise OptionsError("no dump given, expected at least one file of accounting data")
     zone = find_zone(choices.zone)
     key = None if choices.key is None else read_key(choices.key)
@@ -164,7 +171,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     has_rules = bool(conf.partitions)
     reading = Choices(clock, choices.mapping, choices.nodes_field, "submit_line" in choices.similar)
     parts = []
-    for path in dumps:
+    for path in paths:
         progress(f"reading {path.name}")
         parts.append(read_dump(path, reading, choices.form))
     dump = together(parts)
@@ -173,11 +180,11 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     _take_whole_nodes(dump, conf)
     progress("joining")
     jobs = jobs_of(dump, keeps_components=has_rules)
-    _check_left(jobs, dump, dumps[0])
+    _check_left(jobs, dump, paths[0])
     conf = _with_downtimes(conf, downtimes, jobs, clock)
     cautions = unknown_names(conf, dump, jobs)
     conf = partitions_of(completed(conf, dump, jobs), dump, jobs)
-    name = conf.name or dumps[0].name.partition(".")[0]
+    name = conf.name or paths[0].name.partition(".")[0]
     platform = build_platform(platform_of(conf), name=name)
     platform, why_none = ruled(platform, conf) if has_rules else (platform, "")
     has_rules = platform.site is not None
@@ -208,7 +215,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
             first_s=log.first_s,
             progress=progress,
         )
-    files = [(path.name, sha256_of_file(path)) for path in dumps]
+    files = [(path.name, sha256_of_file(path)) for path in paths]
     found = SiteImport(files, dump, jobs, conf, log, platform, replays, choices.zone or "UTC")
     found.is_anonymous, found.similar = key is not None, choices.similar
     found.cautions = cautions

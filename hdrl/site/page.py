@@ -18,7 +18,7 @@ MOST_ROWS = 60
 """Rows of a table on the page; the JSON file has all."""
 
 
-def read_report(path: Path) -> dict[str, Any]:
+def read_report(path: str | Path) -> dict[str, Any]:
     """Read the report of an import.
 
     Raises
@@ -26,6 +26,7 @@ def read_report(path: Path) -> dict[str, Any]:
     ReadError
         If it is none.
     """
+    path = Path(path)
     data = read_json(path)
     try:
         text_of(data)

@@ -104,8 +104,8 @@ class _Past:
 
 
 def predict_waits(
-    folder: Path,
-    dump: Path,
+    folder: str | Path,
+    dump: str | Path,
     choices: WaitChoices | None = None,
     *,
     progress: Callable[[str], None] | None = None,
@@ -131,6 +131,8 @@ def predict_waits(
     HdrlError
         If the site or the dump cannot be read, or there is no such policy or predictor.
     """
+    folder = Path(folder)
+    dump = Path(dump)
     choices = choices or WaitChoices()
     conf = conf_of(folder)
     has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)

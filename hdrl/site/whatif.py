@@ -19,6 +19,7 @@ from hdrl.distributed.tasks import run_tasks
 from hdrl.experiment import Model
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.metrics.statistics import Bootstrap
+from hdrl.setting import BATCH, find_setting
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
@@ -69,7 +70,7 @@ class WhatIf:
 
 
 def what_if(
-    folder: Path,
+    folder: str | Path,
     question: WhatIf,
     *,
     n_workers: int | None = None,
@@ -96,6 +97,7 @@ def what_if(
     HdrlError
         If the site cannot be read, or a policy is unknown.
     """
+    folder = Path(folder)
     conf = conf_of(folder)
     machines = _machines(conf, question.sizes)
     pairs = [(size, policy) for size in machines for policy in question.policies]
@@ -187,7 +189,7 @@ def _player(policy: str) -> Callable[..., Any]:
     """Return a function that simulates a workload under a policy: a name, a Python file, or a model file."""
     if not policy.endswith(MODEL_SUFFIXES):
         return functools.partial(_play_policy, policy)
-    model = Model(policy)
+    model = Model(policy, setting=find_setting(BATCH))
 
     def play(platform: Platform, workload: Workload, *, seed: int) -> Any:
         model.check_can_play(platform)

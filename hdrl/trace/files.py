@@ -47,11 +47,12 @@ class TraceFile:
     is_of_few: bool = False
 
 
-def write_tables(trace: Trace, folder: Path) -> None:
+def write_tables(trace: Trace, folder: str | Path) -> None:
     """Write the tasks and stays of a Trace as CSV; numbers have as many digits as they need.
 
     The files are ``tasks.csv`` and ``stays.csv``.
     """
+    folder = Path(folder)
     with atomic_table(folder / TASKS_FILE, _TASK_COLUMNS) as write_row:
         for number, row in enumerate(trace.tasks.tolist()):
             write_row((number, *row))
@@ -61,8 +62,9 @@ def write_tables(trace: Trace, folder: Path) -> None:
             write_row((task, start_s, end_s, pace, " ".join(map(str, units[first : first + n_units].tolist()))))
 
 
-def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int32]]:
+def read_tables(folder: str | Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int32]]:
     """Return the tasks, the stays, and the units of the stays that `write_tables` wrote."""
+    folder = Path(folder)
     tasks_path, stays_path = folder / TASKS_FILE, folder / STAYS_FILE
     task_rows = [row[1:] for row in numbers_of(tasks_path, read_table(tasks_path, _TASK_COLUMNS))]
     tasks = table_of(tasks_path, task_rows, TASK_DTYPE, may_be_none=("deadline_s", "requested_s"))

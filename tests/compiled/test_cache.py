@@ -327,7 +327,7 @@ def test_what_is_not_damaged_is_loaded(parent: Path, monkeypatch: pytest.MonkeyP
 def test_compiling_announces_itself_once(parent: Path, caplog: pytest.LogCaptureFixture):
     folder = cache_folder("hdrl-kernel", [])
     assert entry_in(folder)(double)(3) == 6
-    assert [record.message.partition(" (")[0] for record in caplog.records] == ["compiling what simulates"]
+    assert [record.message.partition(" (")[0] for record in caplog.records] == ["compiling the simulator"]
     assert entry_in(folder)(double)(3) == 6, "is loaded"
     assert entry_in(folder)(double)(3.0) == 6, "is compiled, as was said"
     told: list[str] = []
@@ -338,7 +338,7 @@ def test_compiling_announces_itself_once(parent: Path, caplog: pytest.LogCapture
         third = cache_folder("hdrl-third", [])
         assert entry_in(third)(double)(3) == 6
     compile_once(third, "compiled", "compiling more", lambda: None, told.append)
-    assert told[1:] == ["compiling what simulates (the first time only, about half a minute)"]
+    assert told[1:] == ["compiling the simulator (the first time only, about half a minute)"]
     assert len(caplog.records) == 1
 
 

@@ -161,5 +161,6 @@ def test_the_environment_is_left_as_it_was(cluster):
     before = dict(os.environ)
     with _surroundings(is_local=True):
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+        assert dict(os.environ)["RAY_worker_niceness"] == "0"
         os.environ["RAY_AUTH_MODE"] = "token"
     assert dict(os.environ) == before

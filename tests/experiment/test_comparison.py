@@ -340,7 +340,7 @@ def test_a_candidate_that_cannot_go_on_is_told_and_has_no_numbers(sweep, tmp_pat
     assert "lazy.py could not be simulated to the end in 6 of 6 simulations" in caution.text
     assert result.verdict.startswith("the best of 2 candidates, sjf+easy, has ")
     assert "lazy.py cannot be compared with fcfs+easy" in result.verdicts[0]
-    assert result.verdicts[0].endswith("; but it left 240 of 240 jobs unrun.")
+    assert result.verdicts[0].endswith("; it left 240 of 240 jobs unrun.")
 
 
 def test_a_mistake_in_a_file_of_the_user_ends_it_with_its_line(sweep, tmp_path: Path):

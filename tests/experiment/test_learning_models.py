@@ -132,7 +132,7 @@ def changed_header(path: Path, *keys: str, value: Any) -> Path:
         (("notes", "trained_on", "further"), [{"last_job": "x"}], r"trained_on.further\[0\].last_job is 'x'"),
         (("environment",), "x", "environment is 'x'"),
         (("environment", "id"), "CartPole-v1", "environment: id is 'CartPole-v1', expected hdrl/PolicyPair-v0"),
-        (("environment", "id"), "hdrl/GpuCluster-v0", "is a model of setting gpu, expected one of setting batch"),
+        (("environment", "id"), "hdrl/GpuCluster-v0", "its environment: "),
         (("environment", "arguments", "actions"), [1, 2], "arguments: actions is a list, expected a list of texts"),
         (("environment", "arguments", "platform"), "gaia", "expected no platform: what is simulated says that"),
         (("environment", "arguments", "objective"), [1], "its environment: "),

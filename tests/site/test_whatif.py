@@ -37,7 +37,7 @@ def number(answer: dict, size: str, name: str) -> list[float]:
 
 def test_waits_are_those_by_hand(site: Path):
     question = WhatIf(("-50%", "+100%"), ("fcfs+easy",), window=10, n_windows=2, warm_up=4, node_hour_price=2.0)
-    answer = what_if(site, question, n_workers=1)
+    answer = what_if(str(site), question, n_workers=1)
     assert answer["question"]["sizes"] == ["-50%", "as it is", "+100%"]
     assert [row["nodes"] for row in answer["rows"]] == [1, 2, 4]
     # With one core the second job of each pair waits for 60 s more than it did at the last one: 20 s of delay add up.

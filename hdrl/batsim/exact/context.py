@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from hdrl.base.arguments import convert_paths
 from hdrl.base.errors import BatsimError, suggest
 from hdrl.batsim.exact.activities import Mailbox
 from hdrl.batsim.exact.actors import ActorKernel, Do, MachineUpdate, Steps
@@ -85,6 +86,9 @@ class BatsimOptions:
     max_machines_of_workload: bool = False
     schedule_trace: bool = False
     host_table: bool = False
+
+    def __post_init__(self) -> None:
+        convert_paths(self, ("platform",), ("workloads", "events"))
 
 
 class ExactContext:

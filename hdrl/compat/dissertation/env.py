@@ -38,8 +38,8 @@ from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
 from hdrl.settings.batch.envs.machines import WorkloadLike, unpoolable_reason
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace, with_unrun
-from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.reader import given_platform
 from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.workload.model import Workload
 
@@ -159,7 +159,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         if not 0 < sigmoid_scale < math.inf:
             raise OptionsError(f"sigmoid_scale is {sigmoid_scale!r}, expected a positive number")
         self.objective, self.errors = objective, read_errors(errors)
-        machine = read_platform(platform) if isinstance(platform, (str, Path)) else platform
+        machine = None if platform is None else given_platform(platform)
         self.jobs = node_jobs(workload, machine, n_procs=n_procs, n_nodes=n_nodes)
         self.plan = plan_episodes([self.jobs.n_jobs], n_jobs=n_jobs, start=start, part=part, names=[self.jobs.name])
         super().__init__(

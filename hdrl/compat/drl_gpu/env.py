@@ -29,7 +29,7 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, cluster_of
 from hdrl.settings.gpu.envs.loads import loads_of
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.trace.model import TaskTrace
@@ -72,7 +72,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: GpuCluster | str = "drl-gpu",
+        machine: GpuCluster | str | Path = "drl-gpu",
         load: GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None = None,
         n_jobs: Length = None,
         start: Start = None,
@@ -87,7 +87,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         check_render_mode(render_mode)
         if not 0.0 < max_s < math.inf:
             raise OptionsError(f"max_s is {max_s}, expected a number of seconds above 0")
-        self.machine = read_cluster(machine) if isinstance(machine, str) else machine
+        self.machine = cluster_of(machine)
         self.loads = loads_of(load, self.machine, check_can_be_split)
         self.errors = read_errors(errors)
         self.max_s = float(max_s)

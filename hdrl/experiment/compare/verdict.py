@@ -115,7 +115,7 @@ def verdict(
     own = [tail for tail in tails if tail.row.candidate == row.candidate and tail.row.metric != row.metric]
     if math.isnan(row.ratio):
         if math.isnan(row.mean) or base is None or math.isnan(base.mean) or math.isnan(row.p_holm):
-            why = unrun or ": ratios need numbers above 0 on both sides, see the means"
+            why = unrun.replace("; but ", "; ") or ": ratios need numbers above 0 on both sides, see the means"
             return f"{subject} cannot be compared with {baseline} by its {words} over {windows}{why}."
         form = metric_form(row.metric, info, [row.mean, base.mean])
         means = f"has the {words} {_mean_words(row, form)}, {baseline} has {_mean_words(base, form)}"

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+RECORDS = "records"
+"""Argument of environments that keep a trace only on request."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenEnvironment:
     """An environment without the machine and the load that it simulates."""
@@ -46,8 +50,13 @@ class ChosenEnvironment:
         return {"id": self.id, "arguments": _with_files_at(self.spec, arguments, lambda file: Path(file).name)}
 
     def single(self, machine: Machine, load: Load) -> Any:
-        """Make a single environment of a whole load."""
-        return creator(self.id, "entry_point")(**(self.spec.input_arguments(machine, load, None) | self.arguments))
+        """Make a single environment of a whole load, which keeps the trace of its last episode."""
+        if isinstance(self.spec, Indexed):  # weights are simulated as policies are; its environment keeps no trace
+            return self.player(machine, load)
+        given = self.spec.input_arguments(machine, load, None) | self.arguments
+        if not self.is_compatible and RECORDS in inspect.signature(creator(self.id, "vector_entry_point")).parameters:
+            given[RECORDS] = True
+        return creator(self.id, "entry_point")(**given)
 
     def batch(self, n_envs: int, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a batch of environments."""

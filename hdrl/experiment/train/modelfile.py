@@ -154,21 +154,23 @@ def api_of(checkpoint: Checkpoint) -> str:
 
 
 def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = None) -> ChosenEnvironment:
-    """Return the environment in which the model of a file decides."""
-    setting = setting or SETTINGS[BATCH]
-    known = {one.id: one for one in setting.environments.values()}
+    """Return the environment in which the model of a file decides; without a setting, one of any shipped setting."""
+    settings = [SETTINGS[name] for name in SETTINGS] if setting is None else [setting]
+    known = {one.id: one for each in settings for one in each.environments.values()}
     if not checkpoint.environment:
+        *_, example = (setting or SETTINGS[BATCH]).environments.values()
         raise ReadError(
             path,
             "names no environment; save it with checkpoint_of(..., "
-            f"environment={{'id': '{list(known)[-1]}', 'arguments': {{}}}})",
+            f"environment={{'id': '{example.id}', 'arguments': {{}}}})",
         )
     message = "is a damaged model file (environment: {})"
     found = checked(_Environment, checkpoint.environment, path, message=message, whole="")
-    if found.id not in known:
+    if found.id not in known and setting is not None:
         for other in (SETTINGS[name] for name in SETTINGS):
             if found.id in {one.id for one in other.environments.values()}:
                 raise ReadError(path, f"is a model of setting {other.name}, expected one of setting {setting.name}")
+    if found.id not in known:
         raise ReadError(
             path, f"is a damaged model file (environment: id is {found.id!r}, expected {' or '.join(known)})"
         )

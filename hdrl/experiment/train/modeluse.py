@@ -44,7 +44,7 @@ class Model:
     agent_files
         Instead of one: several agent files; the one that the model file names counts.
     setting
-        The setting that it decides in; batch jobs by default.
+        The setting that it decides in; ``None``: the shipped one that it was trained in.
     trust
         True if the agent file may run that the model file names and that lies beside it.
 
@@ -99,6 +99,9 @@ class Model:
         self._spec = spec_of(self._checkpoint, self.path, setting)
         if not trust:
             refuse_python(self._spec.arguments, self.path)
+
+    def __repr__(self) -> str:
+        return f"<Model {self.path}: {self.algorithm} in {self._spec.id}>"
 
     @property
     def agent_state(self) -> Mapping[str, Any]:

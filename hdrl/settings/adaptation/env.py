@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
+from hdrl.base.arguments import check_type, listed
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.episodes import Part, Start
@@ -22,7 +23,7 @@ from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.adaptation.inputs import find_tables
 from hdrl.settings.adaptation.load import Jobs, check_device, jobs_of
-from hdrl.settings.adaptation.machine import Device, read_device
+from hdrl.settings.adaptation.machine import EXPECTED, Device, read_device
 from hdrl.settings.adaptation.models import N_IDS
 from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, AdaptingJob, outcome, trace_of
 from hdrl.settings.adaptation.table import Table, n_states
@@ -216,14 +217,11 @@ class AdaptationEnv(SingleEnv):
 
 def loads_of(load: Loads) -> list[Jobs]:
     """Return loads, tables as jobs that take turns."""
-    several = [load] if load is None or isinstance(load, (Jobs, str, Path)) else list(load)
-    if not several:
-        raise OptionsError("load is empty, expected jobs or tables")
-    return [one if isinstance(one, Jobs) else _jobs(one) for one in several]
+    several = ["tables"] if load is None else listed("load", load, (Jobs, str, Path), "tables, or hdrl.adaptation.Jobs")
+    return [one if isinstance(one, Jobs) else _jobs(str(one)) for one in several]
 
 
-def _jobs(text: str | Path | None) -> Jobs:
-    name = "tables" if text is None else str(text)
+def _jobs(name: str) -> Jobs:
     tables = find_tables(name, Path(name), "load")
     return jobs_of(Path(name).stem, tables, JOBS_WITHOUT_LOAD)
 
@@ -232,6 +230,7 @@ def device_of(machine: Device | str | None, load: Jobs) -> Device:
     """Return the device that jobs run on: by default the device of their first table."""
     if machine is None:
         return read_device(load.tables[0].device)
+    check_type("machine", machine, (Device, str), EXPECTED)
     return read_device(machine, "machine") if isinstance(machine, str) else machine
 
 

@@ -42,7 +42,7 @@ def family_of(name: str) -> str:
     return name.partition("_")[0]
 
 
-def find_tables(text: str, path: Path, where: str) -> list[Table]:
+def find_tables(text: str, path: str | Path, where: str) -> list[Table]:
     """Return tables by what options say.
 
     Parameters
@@ -61,6 +61,7 @@ def find_tables(text: str, path: Path, where: str) -> list[Table]:
     ReadError
         If one is damaged.
     """
+    path = Path(path)
     if not text.strip():
         raise OptionsError(f"{where}: the name of a table is empty; {suggest(text, [*shipped_tables(), ALL])}")
     if path.is_dir():

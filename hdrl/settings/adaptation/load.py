@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import OptionsError, WorkloadError, quoted
 from hdrl.base.hashing import sha256_of
 from hdrl.base.seeding import stream
@@ -151,6 +152,8 @@ def check_names(where: str, tables: Sequence[Table]) -> None:
 
 def check_device(load: Jobs, device: Device) -> None:
     """Refuse jobs that were not measured on a device: there are no outcomes for other ones."""
+    check_type("load", load, Jobs, "what hdrl.adaptation.jobs_of returns")
+    check_type("device", device, Device, "what hdrl.adaptation.read_device returns")
     for table in load.tables:
         if table.device != device.name:
             raise WorkloadError(

@@ -48,6 +48,9 @@ class Device:
         return {"name": self.name, "n_devices": 1}
 
 
+EXPECTED = "the name of a device such as 'counted', or what hdrl.adaptation.read_device returns"
+
+
 def read_device(text: str, where: str = "platform") -> Device:
     """Return a device by its name.
 

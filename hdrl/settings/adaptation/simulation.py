@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, WorkloadError, readable
+from hdrl.base.errors import DecisionError, OptionsError, WorkloadError, quoted, readable
 from hdrl.compiled.records import of
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
@@ -105,8 +105,12 @@ def simulate(
         If a job was not measured on the device, or has no such outcome.
     DecisionError
         If the advisor chooses what there is not.
+    OptionsError
+        If an argument has a wrong type.
     """
     check_device(load, device)
+    if not hasattr(advisor, "choose"):
+        raise OptionsError(f"advisor is {quoted(advisor)}, expected what hdrl.adaptation.make_advisor returns")
     observe = _observer_of(advisor)
     outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
     for number in range(load.n_items):

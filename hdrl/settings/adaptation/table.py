@@ -87,6 +87,9 @@ class Table:
     others: Mapping[str, Floats] = field(default_factory=dict)
     has_validation: bool = True
 
+    def __repr__(self) -> str:
+        return f"<Table {self.name}: {self.n_sequences} sequences on {self.device}>"
+
     @property
     def n_actions(self) -> int:
         """Number of actions: deepening each original block, and nothing, which is the last one."""
@@ -176,8 +179,9 @@ def n_states(n_actions: int, n_steps: int) -> int:
     return sum(n_actions**step for step in range(n_steps))
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: str | Path) -> Table:
     """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON."""
+    path = Path(path)
     data = read_json(path)
     if not isinstance(data, Mapping) or not isinstance(data.get("rows"), list) or not data["rows"]:
         raise ReadError(path, "is not a table of adaptations, expected an object with model, scenario and rows")

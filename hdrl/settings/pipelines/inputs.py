@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError, ReadError, WorkloadError
+from hdrl.base.arguments import listed
+from hdrl.base.errors import ReadError, WorkloadError
 from hdrl.base.files import expanded
 from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of, int_of
@@ -186,11 +187,8 @@ def read_loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> li
     if load is None:
         model = PipelineModel(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
         return [generated_load(model, seed=seed) for seed in range(N_DEFAULT_LOADS)]
-    given = [load] if isinstance(load, (PipelineLoad, str, Path)) else list(load)
-    found = [one for text in given for one in ([text] if isinstance(text, PipelineLoad) else loads_of(text))]
-    if not found:
-        raise OptionsError("load is empty, expected at least one")
-    return found
+    given = listed("load", load, (PipelineLoad, str, Path), "'generated', a file, or a PipelineLoad")
+    return [one for text in given for one in ([text] if isinstance(text, PipelineLoad) else loads_of(text))]
 
 
 def file_of(text: str | Path, folder: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import PlatformError, quoted
 from hdrl.base.files import expanded, read_json
 from hdrl.options.block import Block
@@ -131,7 +132,16 @@ class _MachineInFile(Block):
     ecus: list[_EcuInFile] = Field(description='A list such as [{"cpu": 1, "gpu": 1}].')
 
 
-def read_machine(text: str, folder: Path = Path()) -> Units:
+EXPECTED = "a form such as '1cpu+1gpu', a JSON file, or what hdrl.pipelines.units returns"
+
+
+def machine_of(machine: Units | str | Path) -> Units:
+    """Return the machine of an argument; raise HdrlError if it cannot be read, or stands for no machine."""
+    check_type("machine", machine, (Units, str, Path), EXPECTED)
+    return machine if isinstance(machine, Units) else read_machine(str(machine))
+
+
+def read_machine(text: str, folder: str | Path = Path()) -> Units:
     """Read a machine.
 
     Parameters
@@ -149,6 +159,7 @@ def read_machine(text: str, folder: Path = Path()) -> Units:
     ReadError
         If the file cannot be read.
     """
+    folder = Path(folder)
     ecus: list[dict[str, int]] = []
     for part in text.split(","):
         match = _ECU.fullmatch(part.strip())

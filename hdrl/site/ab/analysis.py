@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import paths_of
 from hdrl.base.errors import OptionsError
 from hdrl.experiment.compare.summary import ALL, SummaryRow
 from hdrl.experiment.compare.verdict import Tail, is_better, verdict
@@ -58,7 +59,9 @@ class AbChoices:
     cluster: str | None = None
 
 
-def analyze_ab(plan: AbPlan, dumps: Sequence[Path], choices: AbChoices | None = None) -> dict[str, Any]:
+def analyze_ab(
+    plan: AbPlan, dumps: str | Path | Sequence[str | Path], choices: AbChoices | None = None
+) -> dict[str, Any]:
     """Return the analysis of two policies that took turns, from the accounting.
 
     Returns
@@ -73,10 +76,10 @@ def analyze_ab(plan: AbPlan, dumps: Sequence[Path], choices: AbChoices | None = 
     HdrlError
         If a file cannot be read.
     """
-    if not dumps:
+    if not (paths := paths_of(dumps)):
         raise OptionsError("no file given, expected at least one with accounting data")
     choices = choices or AbChoices()
-    dump = read_dumps(dumps, choices.zone or plan.zone, choices.form, choices.cluster)
+    dump = read_dumps(paths, choices.zone or plan.zone, choices.form, choices.cluster)
     return answer_of(plan, measure_blocks(plan, dump))
 
 

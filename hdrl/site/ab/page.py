@@ -21,7 +21,7 @@ from hdrl.site.page import new_folder, text_table, write_forms
 ANSWER, TEXT, PAGE = "ab.json", "ab.txt", "ab.html"
 
 
-def write_analysis(answer: Mapping[str, Any], folder: Path) -> list[str]:
+def write_analysis(answer: Mapping[str, Any], folder: str | Path) -> list[str]:
     """Write an answer as JSON, as text and as a page; return what could not be written.
 
     Raises
@@ -29,6 +29,7 @@ def write_analysis(answer: Mapping[str, Any], folder: Path) -> list[str]:
     OutputError
         If the folder is there already, or cannot be made.
     """
+    folder = Path(folder)
     new_folder(folder)
     return write_forms(answer, folder, (ANSWER, TEXT, PAGE), analysis_text, analysis_page)
 

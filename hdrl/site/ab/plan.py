@@ -216,7 +216,7 @@ def _midnights(choices: PlanChoices) -> list[str]:
     return [datetime(day.year, day.month, day.day, tzinfo=zone).isoformat() for day in days]
 
 
-def read_plan(path: Path) -> AbPlan:
+def read_plan(path: str | Path) -> AbPlan:
     """Read a plan.
 
     Raises
@@ -226,6 +226,7 @@ def read_plan(path: Path) -> AbPlan:
     OptionsError
         If it is no plan.
     """
+    path = Path(path)
     return validated(AbPlan, read_json(path), str(path))
 
 

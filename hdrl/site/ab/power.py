@@ -107,7 +107,7 @@ class Outlook:
         }
 
 
-def history_of(site: Path | None, seed: int) -> History:
+def history_of(site: str | Path | None, seed: int) -> History:
     """Return the jobs of an imported site as it scheduled them, or those of a generated log under ``fcfs+easy``.
 
     Raises
@@ -115,6 +115,7 @@ def history_of(site: Path | None, seed: int) -> History:
     HdrlError
         If the folder holds no site.
     """
+    site = None if site is None else Path(site)
     if site is not None:
         conf_of(site)
         log = read_swf(site / LOG)

@@ -13,12 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.base.errors import ReadError
+from hdrl.experiment import Model
 from hdrl.figures.numbers import time_unit
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
-from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, GpuCluster, GpuType, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.loads.synthetic import Poisson, poisson_load
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.policies.names import read_policy
 from hdrl.settings.gpu.policies.rules import Rules
@@ -278,6 +280,10 @@ def test_what_was_trained_is_judged_by_the_rules_of_the_comparison(shown: str, t
     )  # fmt: skip
     told = " ".join(run("compare", sweep, "-j", 1, "--out", tmp_path / "c", command=cli).output.split())
     assert ("mine sees true run times" in told) == sees_durations, told
+    model, cluster = Model(tmp_path / "t" / "model.pt"), read_cluster("drl-gpu")
+    jobs = poisson_load(Poisson(), 20, seed=3)
+    assert repr(model).endswith("model.pt: ppo in hdrl/GpuCluster-v0>")
+    assert model.play(cluster, jobs, as_trained=True).load.n_items == model.play(cluster, jobs).load.n_items == 20
 
 
 def test_metrics_of_runs_stand_side_by_side_also_as_bars(tmp_path: Path) -> None:

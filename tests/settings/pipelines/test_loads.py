@@ -1,5 +1,6 @@
 """Machines, pipelines, their files, and what is released when."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -178,6 +179,7 @@ def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found
     from hdrl.settings.pipelines.loads.readers import PipelineSet
 
     path = tmp_path_factory.mktemp("sets") / "set.json"
+    found = [dataclasses.replace(one, name=f"{one.name}{number}") for number, one in enumerate(found)]
     written = PipelineSet("s", tuple(found), (tuple(periods),) * len(found))
     write_set(written, path)
     assert read_set(path) == written
@@ -207,6 +209,7 @@ ONE = {"kernels": [{"cpu_us": 1}], "periods_us": [1]}
         (ONE | {"name": "a\nb"}, r"pipelines\[0\].name is 'a.*b', expected text of printable characters"),
         (ONE | {"name": []}, r"pipelines\[0\].name is a list, expected text"),
         ('{"name": "a\\nb", "pipelines": [3]}', r"s.json: name is 'a.*b', expected text of printable characters"),
+        (json.dumps({"pipelines": [ONE, ONE | {"name": "0"}]}), "pipelines 0 and 1 have the same name '0'"),
         (json.dumps({"pipeline": [], "pipelines": [ONE]}), "the file has no key 'pipeline'; did you mean"),
     ],
 )

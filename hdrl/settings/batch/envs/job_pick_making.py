@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
@@ -17,7 +16,7 @@ from hdrl.envs.single import SingleEnv
 from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.envs.site_pick import SitePickEnv, SitePickVectorEnv
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.reader import read_platform
+from hdrl.settings.batch.platform.reader import given_platform
 
 DISSERTATION = "dissertation"
 
@@ -66,7 +65,7 @@ def job_pick_vector(num_envs: int = 1, *, compatibility: str | None = None, **ar
 def _with_platform(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments in which a platform has been read."""
     platform = arguments.get("platform")
-    return {**arguments, "platform": read_platform(platform)} if isinstance(platform, (str, Path)) else arguments
+    return arguments if platform is None else {**arguments, "platform": given_platform(platform)}
 
 
 def _has_rules(arguments: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import listed
 from hdrl.base.errors import OptionsError, PlatformError, suggest
 from hdrl.envs.episodes import Part
 from hdrl.envs.requests import check_flags, checked_count
@@ -18,6 +19,7 @@ from hdrl.settings.batch.kernel.energy import MB_PER_GB
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.homogeneous import PREFIX
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.reader import given_platform
 from hdrl.settings.batch.workload import check_fits, file_format, lublin_log, read_swf, read_workload, workload_from_swf
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.read import find_workload
@@ -165,9 +167,8 @@ def pool_inputs(
     WorkloadError
         If it can never run a job.
     """
-    given = [workload] if workload is None or isinstance(workload, (Workload, str, Path)) else list(workload)
-    if not given:
-        raise OptionsError("no workload, expected at least one")
+    expected = "a name, a file, or what hdrl.read_workload returns"
+    given = [None] if workload is None else listed("workload", workload, (Workload, str, Path), expected)
     if choices and any(isinstance(one, Workload) for one in given):
         raise OptionsError(f"{next(iter(choices))}: it applies to logs, but a Workload has been read already")
     machine = _machine(given, platform, n_procs)
@@ -194,7 +195,7 @@ def _machine(
     workloads: Sequence[WorkloadLike | None], platform: Platform | str | Path | None, n_procs: int | None
 ) -> Platform:
     if platform is not None:
-        machine = platform if isinstance(platform, Platform) else read_platform(platform)
+        machine = given_platform(platform)
         if n_procs is not None and n_procs != machine.n_cores:
             raise OptionsError(f"n_procs is {n_procs}, but platform {machine.name} has {machine.n_cores} cores")
         return machine

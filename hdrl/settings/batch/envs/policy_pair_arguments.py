@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import listed
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.settings.batch.envs.rewards import (
     ALIASES,
@@ -30,9 +31,10 @@ from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
 from hdrl.settings.batch.kernel.state import MOST_TIMEOUTS
-from hdrl.settings.batch.platform import pstate_rules, read_platform
+from hdrl.settings.batch.platform import pstate_rules
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
+from hdrl.settings.batch.platform.reader import given_platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
 from hdrl.settings.batch.policies.simulation import is_conservative
@@ -141,18 +143,14 @@ def _are_pairs(value: object) -> bool:
 
 def platform_of(platform: Platform | str | Path, compatibility: str | None) -> Platform:
     """Return a platform, reading it if it is not one already."""
-    if isinstance(platform, Platform):
-        return platform
-    return read_platform(platform, rules=pstate_rules(compatibility=compatibility))
+    return given_platform(platform, rules=pstate_rules(compatibility=compatibility))
 
 
 def workloads_of(
     workload: Workload | str | Path | Sequence[Workload | str | Path], platform: Platform, compatibility: str | None
 ) -> list[Workload]:
     """Return workloads that fit the platform, reading those that are not workloads already."""
-    several = [workload] if isinstance(workload, (Workload, str, Path)) else list(workload)
-    if not several:
-        raise OptionsError("workload is empty, expected at least one")
+    several = listed("workload", workload, (Workload, str, Path), "a name, a file, or what hdrl.read_workload returns")
     read = [
         one if isinstance(one, Workload) else read_workload(one, platform, compatibility=compatibility)
         for one in several

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import PlatformError, ReadError, quoted
 from hdrl.base.files import find_file, read_json
 from hdrl.settings.batch.irmasim import irmasim, is_irmasim_platform
@@ -49,6 +50,13 @@ def find_platform(name: str | Path) -> Path:
     if n_cores.isdecimal() and str(name) not in known and not Path(name).exists():
         raise ReadError(name, f"no such file; did you mean {PREFIX + n_cores!r}?")
     return find_file(name, known, "platform")
+
+
+def given_platform(platform: Platform | str | Path, *, rules: PStateRules | None = None) -> Platform:
+    """Return the platform of an argument; raise HdrlError if it cannot be read, or stands for no platform."""
+    expected = "the name of a platform, a file, or what hdrl.read_platform returns"
+    check_type("platform", platform, (Platform, str, Path), expected)
+    return platform if isinstance(platform, Platform) else read_platform(platform, rules=rules)
 
 
 def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Platform:

@@ -63,8 +63,8 @@ def simulate(
     simulator: str = "embedded",
     batsim: BatsimSettings | None = None,
     slurm: SlurmSettings | None = None,
-    folder: Path | None = None,
-    platform_file: Path | None = None,
+    folder: str | Path | None = None,
+    platform_file: str | Path | None = None,
 ) -> BatchTrace:
     """Simulate a workload on a platform under a policy.
 
@@ -111,6 +111,8 @@ def simulate(
         If the platform has the rules of a site, and the simulator or the policy cannot follow them; or if an argument
         has a wrong type.
     """
+    folder = None if folder is None else Path(folder)
+    platform_file = None if platform_file is None else Path(platform_file)
     _check_arguments(platform, workload, policy)
     check_fits(workload, platform)
     simulator = simulator_for(simulator, platform, policy)

@@ -136,7 +136,7 @@ class SiteConf:
         return frozenset(node_names(listed))
 
 
-def read_conf(path: Path) -> SiteConf:
+def read_conf(path: str | Path) -> SiteConf:
     """Read ``slurm.conf``, or a descriptor (JSON).
 
     Raises
@@ -144,6 +144,7 @@ def read_conf(path: Path) -> SiteConf:
     ReadError
         If it is neither, or makes no sense.
     """
+    path = Path(path)
     return _read_descriptor(path) if path.suffix.lower() == ".json" else _read_slurm_conf(path)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from hdrl.base.arguments import check_type
 from hdrl.base.csvfiles import named_rows
 from hdrl.base.errors import PlatformError, ReadError, quoted, suggest
 from hdrl.base.files import expanded, read_json, read_text
@@ -153,7 +154,16 @@ def shipped_clusters() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.json"))
 
 
-def read_cluster(text: str, folder: Path = Path()) -> GpuCluster:
+EXPECTED = "the name of a cluster, a file, or what hdrl.gpu.read_cluster returns"
+
+
+def cluster_of(machine: GpuCluster | str | Path) -> GpuCluster:
+    """Return the cluster of an argument; raise HdrlError if it cannot be read, or stands for no cluster."""
+    check_type("machine", machine, (GpuCluster, str, Path), EXPECTED)
+    return machine if isinstance(machine, GpuCluster) else read_cluster(str(machine))
+
+
+def read_cluster(text: str, folder: str | Path = Path()) -> GpuCluster:
     """Read a cluster.
 
     Parameters
@@ -171,6 +181,7 @@ def read_cluster(text: str, folder: Path = Path()) -> GpuCluster:
     PlatformError
         If there is no such cluster, or it makes no sense.
     """
+    folder = Path(folder)
     if text in shipped_clusters():
         return _from_json(SHIPPED / f"{text}.json")
     path = folder / expanded(text)

@@ -120,7 +120,7 @@ class Throughputs:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def read_throughputs(path: Path) -> Throughputs:
+def read_throughputs(path: str | Path) -> Throughputs:
     """Read a table in the form of Gavel's ``simulation_throughputs.json``, packed by gzip or not.
 
     Raise ReadError if it cannot be read, or is of another form.
@@ -130,6 +130,7 @@ def read_throughputs(path: Path) -> Throughputs:
     path
         The file: type -> ``"('kind', GPUs)"`` -> ``"null"`` or another kind -> steps per second.
     """
+    path = Path(path)
     try:
         with open_bytes(path, by_content=True) as file:
             data = json.loads(file.read())

@@ -28,7 +28,7 @@ from hdrl.envs.requests import (
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
 from hdrl.envs.seeds import checked_seed
 from hdrl.envs.windowed import Windowed
-from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, cluster_of
 from hdrl.settings.gpu.envs.loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import N_RUNNING, N_STAYS, N_UNITS, GpuState, StayLog, new_world
@@ -228,7 +228,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: GpuCluster | str = "drl-gpu",
+        machine: GpuCluster | str | Path = "drl-gpu",
         load: Loads = None,
         episodes: EpisodeArguments = EpisodeArguments(),  # noqa: B008 (frozen, as all groups)
         choices: ClusterChoices = ClusterChoices(),
@@ -237,7 +237,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         stepping: Stepping = Stepping(),  # noqa: B008
         records: bool = False,
     ) -> None:
-        self.machine = read_cluster(machine) if isinstance(machine, str) else machine
+        self.machine = cluster_of(machine)
         self.loads = loads_of(load, self.machine)
         choices.check()
         check_flags(records=records)

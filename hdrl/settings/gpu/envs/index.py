@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
@@ -16,7 +17,7 @@ from hdrl.envs.arguments import taken
 from hdrl.envs.episodes import Part, Start, part_bounds
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
 from hdrl.envs.requests import check_choice, check_texts, checked_count, checked_numbers
-from hdrl.settings.gpu.cluster.machine import GpuCluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import GpuCluster, cluster_of
 from hdrl.settings.gpu.envs.env import Loads, NamedRules, policy_without_shares
 from hdrl.settings.gpu.envs.loads import loads_of
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
@@ -78,7 +79,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: GpuCluster | str = "drl-gpu",
+        machine: GpuCluster | str | Path = "drl-gpu",
         load: Loads = None,
         n_jobs: int | str = DEFAULT_N_JOBS,
         start: Start = "random",
@@ -107,7 +108,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
             autoreset_mode=autoreset_mode,
             render_mode=render_mode,
         )
-        self.machine = read_cluster(machine) if isinstance(machine, str) else machine
+        self.machine = cluster_of(machine)
         self.reference, self.objective = policy_without_shares(reference), objective
         named = {"restart_s": restart_s, "checkpoint_s": checkpoint_s, "tie": tie}
         self.rules = taken(NamedRules(), {**named, "node_order": node_order, "levels": levels}).rules()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.arguments import listed
 from hdrl.base.errors import OptionsError, WorkloadError
 from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
@@ -29,9 +30,7 @@ def loads_of(
     """
     if load is None:
         return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]
-    given = [load] if isinstance(load, (GpuLoad, str, Path)) else list(load)
-    if not given:
-        raise OptionsError("load is empty, expected at least one")
+    given = listed("load", load, (GpuLoad, str, Path), "a trace, or what hdrl.gpu.read_trace returns")
     found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
     for one in found:
         check(one, cluster)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import WorkloadError
 from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import GpuCluster
@@ -280,6 +281,8 @@ def check_runs_on(load: GpuLoad, cluster: GpuCluster) -> None:
 
     Raise WorkloadError if there is such a job: which one, its request, and the largest node.
     """
+    check_type("load", load, GpuLoad, "what hdrl.gpu.read_trace returns")
+    check_type("cluster", cluster, GpuCluster, "what hdrl.gpu.read_cluster returns")
     jobs, allowed = load.jobs, load.allowed(cluster)
     for position in np.flatnonzero(allowed == 0)[:1].tolist():
         types = load.constraints[jobs["constraint"][position]] if jobs["constraint"][position] >= 0 else ()

@@ -23,7 +23,7 @@ FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
 
 
 def read_trace(
-    path: Path,
+    path: str | Path,
     *,
     form: str = "auto",
     speeds: Speeds | None = None,
@@ -58,6 +58,7 @@ def read_trace(
     WorkloadError
         If no job is left, or throughputs are missing.
     """
+    path = Path(path)
     try:
         with open_bytes(path, by_content=True) as file:
             text = file.read().decode("utf-8-sig")

@@ -52,6 +52,9 @@ class ValueTable:
     known: Floats
     values: Floats
 
+    def __repr__(self) -> str:
+        return f"<ValueTable {self.name}: {len(self.values)} sequences>"
+
     @property
     def n_steps(self) -> int:
         """Number of decisions."""
@@ -124,7 +127,7 @@ def draw_values(tables: Sequence[ValueTable], n_jobs: int, seed: int) -> JobValu
     return JobValues(tuple(tables), table, draw)
 
 
-def read_values(path: Path) -> tuple[ValueTable, ...]:
+def read_values(path: str | Path) -> tuple[ValueTable, ...]:
     """Read the tables of a file, for instance of ``hdrl adaptation values``.
 
     Of the trainings of a table the first half is what advisors know, and jobs are the others, so that none is judged
@@ -141,6 +144,7 @@ def read_values(path: Path) -> tuple[ValueTable, ...]:
     ReadError
         If it cannot be read, or a table is not complete.
     """
+    path = Path(path)
     data = read_json(path)
     jobs = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(jobs, list) or not jobs:

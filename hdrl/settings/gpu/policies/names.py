@@ -175,7 +175,8 @@ def read_policy(text: str) -> Policy:
     """
     first, *parts = (part.strip().lower().replace("_", "-") for part in text.split("+"))
     if first in SHARES:
-        raise OptionsError(f"policy {text!r}: {first} allocates GPUs in its own rounds; leave out the rest of the name")
+        then = "leave out the rest of the name" if parts else "hdrl.gpu.simulate_rounds simulates it"
+        raise OptionsError(f"policy {text!r}: {first} allocates GPUs in its own rounds; {then}")
     if first not in ORDERS:
         raise UnknownName("policy of GPU clusters", first, [*ORDERS, *SHARES])
     order = ORDERS[first]

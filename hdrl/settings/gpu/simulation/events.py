@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import OptionsError, SimulationError
 from hdrl.base.seeding import stream
 from hdrl.compiled.borrowed import Borrowed
@@ -22,7 +23,7 @@ from hdrl.settings.gpu.kernel.state import GpuState
 from hdrl.settings.gpu.loads.history import history_of
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.policies.advisors import NEVER, advise
-from hdrl.settings.gpu.policies.names import PLACEMENTS, RULES, Policy
+from hdrl.settings.gpu.policies.names import PLACEMENTS, RULES, Policy, read_policy
 from hdrl.settings.gpu.policies.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, DeferredSignals, Signal, TaskState, TaskTrace
 
@@ -36,7 +37,7 @@ TYPICAL_SHARE = 0.95
 def simulate(
     cluster: GpuCluster,
     load: GpuLoad,
-    policy: Policy,
+    policy: Policy | str,
     *,
     seed: int = 0,
     rules: Rules | None = None,
@@ -47,6 +48,8 @@ def simulate(
 
     Parameters
     ----------
+    policy
+        A policy or its name, see `read_policy`.
     seed
         Seed of what is random: placements, ties, restarts.
     restart_s
@@ -65,6 +68,8 @@ def simulate(
     """
     rules = rules or Rules()
     check_runs_on(load, cluster)
+    check_type("policy", policy, (Policy, str), "the name of a policy, or what hdrl.gpu.read_policy returns")
+    policy = read_policy(policy) if isinstance(policy, str) else policy
     _check_adapts(load, policy, rules)
     world = new_world(cluster, load, policy, seed=seed, rules=rules, restart_s=restart_s, records=True)
     batch = Borrowed(world)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.fields import grown, new_arrays
@@ -68,6 +69,7 @@ def simulate_rounds(
     SimulationError
         If no job runs any more.
     """
+    check_type("policy", policy, str, "the name of a policy")
     if policy not in SHARES:
         raise UnknownName("policy of shares", policy, SHARES)
     _check_jobs(load, cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.kernel import entries
 from hdrl.settings.pipelines.kernel.state import INDEXING, PipelinesState, new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
-from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.machine import Units, machine_of
 from hdrl.settings.pipelines.simulation.policies import RULES, read_policy
 from hdrl.settings.pipelines.simulation.tables import shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
@@ -131,7 +132,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: Units | str = "1cpu+1gpu",
+        machine: Units | str | Path = "1cpu+1gpu",
         load: LoadLike | Sequence[LoadLike] | None = None,
         n_jobs: Length = "all",
         start: Start = None,
@@ -152,7 +153,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     ) -> None:
         check_render_mode(render_mode)
         check_flags(wait=wait, lookahead=lookahead, redraw=redraw)
-        self.machine = read_machine(machine) if isinstance(machine, str) else machine
+        self.machine = machine_of(machine)
         self.loads = read_loads(load, self.machine)
         for one in self.loads:
             check_runs_on(one, self.machine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from hdrl.envs.requests import check_choice, check_texts, checked_count
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
-from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.machine import Units, machine_of
 from hdrl.settings.pipelines.metrics import compute_metrics
 from hdrl.settings.pipelines.simulation.index import INDEX_CODES, LARGEST_WEIGHT, NAMES, IndexedLoads, weights_of
 from hdrl.settings.pipelines.simulation.policies import BY_HAND, RULES, STATIC, index_rule, read_policy, simulate_rule
@@ -76,7 +77,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        machine: Units | str = "1cpu+1gpu",
+        machine: Units | str | Path = "1cpu+1gpu",
         load: LoadLike | Sequence[LoadLike] | None = None,
         n_jobs: int | str = DEFAULT_N_JOBS,
         start: Start = "random",
@@ -105,7 +106,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
             autoreset_mode=autoreset_mode,
             render_mode=render_mode,
         )
-        self.machine = read_machine(machine) if isinstance(machine, str) else machine
+        self.machine = machine_of(machine)
         self.indexed = IndexedLoads(self.machine, read_loads(load, self.machine))
         self.objective, self._tardiness = objective, float(tardiness)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.settings.pipelines.loads.covers import demand_us
@@ -164,6 +165,8 @@ class PipelineLoad:
 
 def check_runs_on(load: PipelineLoad, machine: Units) -> None:
     """Refuse a load that a machine can never run; raise WorkloadError if a kernel has no unit to run on."""
+    check_type("load", load, PipelineLoad, "a PipelineLoad")
+    check_type("machine", machine, Units, "what hdrl.pipelines.read_machine returns")
     for pipeline in load.pipelines:
         if pipeline.ecu >= machine.n_ecus:
             raise WorkloadError(

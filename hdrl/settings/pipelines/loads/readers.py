@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hdrl.base.errors import OptionsError, ReadError, WorkloadError, suggest
+from hdrl.base.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
 from hdrl.base.files import read_json, read_text, write_json
 from hdrl.base.textnumbers import float_of
 from hdrl.options.block import Block
@@ -71,7 +71,7 @@ class PipelineSet:
         return itertools.product(*self.periods_us)
 
 
-def read_graph(path: Path, unit: str = "s") -> Pipeline:
+def read_graph(path: str | Path, unit: str = "s") -> Pipeline:
     """Read a ``.graph`` file of rlschedsim.
 
     The first line says how many kernels and edges there are; then come lines ``name:cpu,gpu``, lines ``from to``, and
@@ -89,6 +89,7 @@ def read_graph(path: Path, unit: str = "s") -> Pipeline:
     ReadError
         If the file is of another form.
     """
+    path = Path(path)
     text = read_text(path)
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     if lines and (match := _UNIT.fullmatch(lines[0][1])):
@@ -241,7 +242,7 @@ class _SetInFile(Block):
     pipelines: Annotated[list[_PipelineInFile], Field(min_length=1)] = Field(description="A list of pipelines.")
 
 
-def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> PipelineSet:
+def read_set(path: str | Path, *, graphs: str | Path | None = None, unit: str = "s") -> PipelineSet:
     """Read pipelines and their periods: our JSON, or a period file of rlschedsim.
 
     Raise ReadError if it is neither.
@@ -251,6 +252,8 @@ def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> Pipe
     path
         The file; JSON if its name ends so.
     """
+    path = Path(path)
+    graphs = None if graphs is None else Path(graphs)
     if path.suffix != ".json" and not path.name.endswith(".json.gz"):
         return read_period_file(path, graphs=graphs, unit=unit)
     found = checked(_SetInFile, read_json(path), path)
@@ -258,6 +261,10 @@ def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> Pipe
         pipelines = tuple(_pipeline_of(one, str(number)) for number, one in enumerate(found.pipelines))
     except WorkloadError as error:
         raise ReadError(path, str(error)) from None
+    names = [one.name for one in pipelines]
+    for position, one in enumerate(names):
+        if one in names[:position]:
+            raise ReadError(path, f"pipelines {names.index(one)} and {position} have the same name {quoted(one)}")
     name = path.stem if found.name is None else found.name
     return PipelineSet(name, pipelines, tuple(tuple(one.periods_us) for one in found.pipelines))
 
@@ -278,8 +285,9 @@ def _pipeline_of(found: _PipelineInFile, number: str) -> Pipeline:
     )
 
 
-def write_set(found: PipelineSet, path: Path) -> None:
+def write_set(found: PipelineSet, path: str | Path) -> None:
     """Write pipelines and their periods as our JSON; raise OutputError if it cannot be written."""
+    path = Path(path)
     write_json(path, {"name": found.name, "pipelines": _as_json(found.pipelines, found.periods_us)}, indent=1)
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from numpy.typing import ArrayLike
 
+from hdrl.base.arguments import check_type
 from hdrl.base.errors import SimulationError, UnknownName
 from hdrl.base.seeding import stream_seed
 from hdrl.compiled.borrowed import Borrowed
@@ -119,6 +120,7 @@ RULES: Mapping[str, PipelineRule] = MappingProxyType(
 
 def read_policy(text: str) -> str:
     """Return the name of a policy; raise UnknownName if there is no such policy."""
+    check_type("policy", text, str, "the name of a policy; simulate_python takes a function")
     name = text.strip().lower().replace("-", "_")
     if name not in RULES:
         raise UnknownName("policy", text, RULES)

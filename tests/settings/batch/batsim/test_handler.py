@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hdrl.base.errors import DecisionError, SimulationError
+from hdrl.batch import read_platform, write_simgrid
 from hdrl.batsim import (
     BatsimOptions,
     ExactBatsim,
@@ -178,3 +180,19 @@ def test_what_cannot_be_decided(files: tuple[Path, Path], decide: Any, problem: 
             decide(handler)
         free: list[Host] = [host for host in handler.platform.hosts if not host.is_allocated]
         assert len(free) in (0, 2)
+
+
+def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    page = (Path(__file__).parents[4] / "docs" / "batsim.md").read_text(encoding="utf-8")
+    (workload,) = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("workload.json").write_text(workload)
+    write_simgrid(read_platform("homogeneous:4"), Path("platform.xml"))
+    codes = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(codes) == 2
+    for code in codes:
+        exec(code, {})
+    makespan, wait, *_ = capsys.readouterr().out.split()
+    assert f"This prints {makespan} " in page
+    assert float(wait) == 27.5
+    assert Path("out_jobs.csv").is_file()

@@ -481,7 +481,7 @@ def test_every_thread_count_gives_the_same_results() -> None:
         ({"platform": "gaia"}, "gaia: its cores differ in speed, expected identical ones"),
         ({"platform": "learning", "n_procs": 8}, "n_procs is 8, but platform learning has 4 cores|its cores differ"),
         ({"workload": "lublin_gaia_100"}, "did you mean 'lublin_gaia_1000'?"),
-        ({"workload": []}, "no workload, expected at least one"),
+        ({"workload": []}, "workload is empty, expected at least one"),
         ({"render_mode": "human"}, "render_mode is 'human', expected None"),
         ({"skip": "no"}, "skip is 'no', expected True or False"),
         ({"kill": 1}, "kill is 1, expected True or False"),
