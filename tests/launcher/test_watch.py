@@ -281,8 +281,12 @@ def test_looking_at_a_lock_keeps_nobody_from_it(training: Path):
 
 
 def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.MonkeyPatch):
-    for stop, code in ((KeyboardInterrupt(), 0), (Terminated(signal.SIGTERM), 143)):
-        monkeypatch.setattr(PageServer, "serve_forever", Mock(side_effect=stop))
+    def interrupt(_: PageServer) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    for stop, code in ((interrupt, 0), (Mock(side_effect=Terminated(signal.SIGTERM)), 143)):
+        monkeypatch.setattr(PageServer, "serve_forever", stop)
         done = CliRunner().invoke(cli, ["watch", str(training)], prog_name="hdrl")
         assert done.exit_code == code, stop
         assert ("error" in done.stderr) == (code != 0)
