@@ -15,6 +15,7 @@ from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
+from hdrl.base.windows import check_window
 from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.cluster.throughputs import Profile, Throughputs
@@ -124,10 +125,7 @@ class GpuLoad:
 
     def window(self, start: int, n_items: int) -> Self:
         """Return consecutive jobs; dates stay as they are. See `hdrl.trace.Load.window`."""
-        if start < 0 or n_items < 1 or start + n_items > len(self.jobs):
-            raise WorkloadError(
-                f"{self.name}: no window of {n_items} jobs from job {start} on, there are {len(self.jobs)}"
-            )
+        check_window(self.name, start, n_items, len(self.jobs))
         if n_items == len(self.jobs):
             return self
         values = None if self.values is None else self.values.window(start, n_items)
