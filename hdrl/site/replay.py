@@ -152,7 +152,7 @@ def replay(
 
 
 def limits_of_never_started(platform: Platform, workload: Workload, chosen: NDArray[np.bool_]) -> dict[str, int]:
-    """Return how many of the jobs that never start exceed each limit of the site."""
+    """Return the number of jobs over each limit of the site, among those that never start."""
     if platform.site is None or not np.any(chosen):
         return {}
     counts = {
