@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+import click
+
 from hdrl.base.errors import HdrlError
 
 TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
@@ -101,7 +103,8 @@ def handle_signals() -> Iterator[None]:
     ------
     KeyboardInterrupt
         After a signal, also where a library has put an error of its own in its place, as pydantic does while it
-        serialises. Errors of ours stay: what a user's file raises is reported with its line.
+        serialises. Errors of ours stay: what a user's file raises is reported with its line. So does the exit code of a
+        command that a signal ends as intended (`hdrl watch`).
     """
     came: list[int] = []
 
@@ -113,7 +116,7 @@ def handle_signals() -> Iterator[None]:
     with _handlers(dict.fromkeys((signal.SIGINT, *TERMINATING), stop)), _resend_lost_signals():
         try:
             yield
-        except HdrlError:
+        except (HdrlError, click.exceptions.Exit):  # an error of ours, or a command that ends as it should
             raise
         except Exception:
             if came:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import OptionsError, WorkloadError
 
 Shares: TypeAlias = tuple[float, float]
 """Bounds of a part, as shares of all items from 0 to 1."""
@@ -49,6 +49,22 @@ def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> S
             f"{what} is [{low:g}, {high:g}], which holds none of the {n_items:,} {items}, expected a wider range"
         )
     return first, last
+
+
+def check_window(name: str, start: int, n_items: int, n_known: int, *, items: str = "jobs") -> None:
+    """Check that a load has a window of some items after its first ones.
+
+    Raises
+    ------
+    WorkloadError
+        If it has not.
+    """
+    if n_items < 1:
+        raise WorkloadError(f"{name}: a window has {n_items:,} {items}, expected at least 1")
+    if start < 0 or start + n_items > n_known:
+        raise WorkloadError(
+            f"{name}: no window of {n_items:,} {items} after the first {start:,}: it has {n_known:,} {items}"
+        )
 
 
 def after_warm_up(positions: Span, warm_up: int) -> Span:

@@ -194,7 +194,10 @@ def _distilled(
     n_windows = min(n_judged // length, MOST_WINDOWS)
     if n_windows < FEWEST_WINDOWS:
         least = round(FEWEST_WINDOWS * LENGTHS[-1] / (1 - JUDGED_FROM))
-        raise OptionsError(f"{log}: has {workload.n_jobs:,} jobs, expected at least {least:,}")
+        raise OptionsError(
+            f"{log}: has {workload.n_jobs:,} jobs, expected at least {least:,}: the index is judged on "
+            f"{FEWEST_WINDOWS} windows of {LENGTHS[-1]} jobs of the last {1 - JUDGED_FROM:.0%}"
+        )
     progress.message(f"the network plays {N_PLAYED} windows of {PLAYED_JOBS} jobs")
     choices = [list(choices_of(network, machine, window, seed)) for window in _windows(workload)]
     fitted = [choice for window in choices[::2] for choice in window][:MOST_DECISIONS]

@@ -15,6 +15,8 @@ from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.compare.pointstore import UnfinishedComparison, read_unfinished
+from hdrl.experiment.compare.robust import AS_REQUESTED_FOLDER as AS_REQUESTED
+from hdrl.experiment.compare.robust import RESULT_FILE as ROBUST_FILE
 from hdrl.experiment.locks import is_held
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.figures.figure import Run
@@ -40,17 +42,27 @@ HIDDEN = ("probability.",)
 
 def is_finished(folder: Path) -> bool:
     """Return whether nothing will change in a folder any more."""
-    if (folder / PROTOCOLS[0]).is_dir():  # a comparison by several protocols
-        return (folder / HELD_OUT_FILE).is_file()
+    if _parts(folder):
+        return (folder / HELD_OUT_FILE).is_file() or (folder / ROBUST_FILE).is_file()
     return is_comparison(folder) or (folder / RESULT_FILE).is_file() or (_has_runs(folder) and not _makes_runs(folder))
 
 
+def _parts(folder: Path) -> list[Path]:
+    """Return the comparisons in a folder with one for each protocol or condition, in the order of their beginnings."""
+    if (folder / AS_REQUESTED).is_dir():
+        sweeps = sorted(folder.glob(f"*/{SWEEP_FILE}"), key=lambda sweep: sweep.stat().st_mtime_ns)
+        return [sweep.parent for sweep in sweeps]
+    return [folder / name for name in PROTOCOLS if (folder / name).is_dir()]
+
+
 def _shown(folder: Path) -> Path:
-    """Return the folder whose page is shown: of several protocols, the last one, or the first when all are done."""
-    parts = [folder / name for name in PROTOCOLS if (folder / name).is_dir()]
+    """Return the folder whose page is shown: of several comparisons, the last one, or the first when all are done."""
+    parts = _parts(folder)
     if not parts:
         return folder
-    return parts[0 if is_finished(folder) else -1]
+    if not is_finished(folder):
+        return parts[-1]
+    return folder / AS_REQUESTED if folder / AS_REQUESTED in parts else parts[0]
 
 
 def _has_runs(folder: Path) -> bool:

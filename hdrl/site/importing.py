@@ -29,7 +29,7 @@ from hdrl.settings.batch.site_rules.conf import (
     read_conf,
     read_qos,
 )
-from hdrl.settings.batch.site_rules.ignored import ignored_settings
+from hdrl.settings.batch.site_rules.ignored import ignored_settings, limits_not_enforced
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import ignored_parameters
 from hdrl.site.downtimes import Downtimes, read_downtimes
@@ -402,6 +402,10 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
         partition_qos = {name: one.qos for name, one in conf.partitions.items() if one.qos}
         for setting in ignored_settings(conf.scheduler, conf.qos, conf.accounts, conf.users, partition_qos):
             yield f"no simulation follows {setting}"
+        of_users = (row for rows in conf.users.values() for row in rows.values())
+        unenforced = limits_not_enforced(conf.scheduler, (*conf.qos.values(), *conf.accounts.values(), *of_users))
+        if unenforced is not None:
+            yield unenforced
     if found.log.requests is not None:
         for reason, n_jobs in found.log.requests.left_out.items():
             yield f"{n_jobs:,} {reason}"

@@ -14,7 +14,7 @@ from hdrl.batch import SwfLog, read_platform, read_swf, simulate, workload_from_
 from hdrl.metrics.orders import Distance, distance_between
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.site.folder import LOG, PLATFORM
-from hdrl.site.replay import SLURM, columns_of
+from hdrl.site.replay import SLURM, columns_of, limits_of_never_started, limits_text
 
 SIMULATED = f"{SLURM}, simulated"
 """The compiled simulation of Slurm's rules, which stands beside the real one."""
@@ -56,7 +56,10 @@ def replay_in_slurm(
         trace = simulate(platform, workload, SLURM, energy=False, **choices)  # type: ignore[arg-type]
         chosen = trace.records["start_s"] >= 0
         if not np.all(chosen[n_before:]):
-            message(f"{np.count_nonzero(~chosen[n_before:]):,} jobs never start under {name} and are not compared")
+            never = ~chosen
+            never[:n_before] = False
+            limits = limits_text(limits_of_never_started(platform, workload, never))
+            message(f"{np.count_nonzero(never):,} jobs never start under {name}{limits} and are not compared")
         chosen[:n_before] = False
         if not np.any(chosen):
             raise OptionsError(f"{site / LOG}: no job of the window starts under {name}")

@@ -13,6 +13,7 @@ from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, PageColumn, PageTable, Panel, Row
 from hdrl.report.page.schedule import Packed
+from hdrl.site.replay import limits_text
 
 MOST_ROWS = 60
 """Rows of a table on the page; the JSON file has all."""
@@ -172,7 +173,8 @@ def _replay_note(report: Mapping[str, Any]) -> str:
     if replay["requeued"]:
         parts.append(f"{replay['requeued']:,} that were requeued are not compared")
     parts += [
-        f"{one['never_started']:,} never start under {one['policy']} and are not compared with it"
+        f"{one['never_started']:,} never start under {one['policy']}{limits_text(one.get('limits', {}))}"
+        " and are not compared with it"
         for one in replay["policies"]
         if one["never_started"]
     ]

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.batch import Platform, SwfLog, simulate, workload_from_swf
+from hdrl.batch import Platform, SwfLog, Workload, simulate, workload_from_swf
 from hdrl.metrics.orders import Distance, distance_between
 from hdrl.settings.batch.site_rules.columns import SiteColumns
+from hdrl.settings.batch.site_rules.simulator import limits_exceeded
 from hdrl.site.machine import peak_cores
 
 FloatArray = NDArray[np.float64]
@@ -38,6 +39,7 @@ class SiteReplay:
     by_partition: Mapping[str, Distance]
     by_week: Mapping[str, Distance]
     n_never: int  # jobs that started at the site but not here, as a rule kept them; they are not compared
+    limits: Mapping[str, int]  # how many of these exceed each limit, by its name
     # most cores in use at one time, in the replay and at the site
     peak_cores: int
     site_peak_cores: int
@@ -141,11 +143,27 @@ def replay(
                 },
                 {_week(week): distance(compared & (weeks == week)) for week in np.unique(weeks[compared]).tolist()},
                 int(np.count_nonzero(counts & ~starts)),
+                limits_of_never_started(platform, workload, counts & ~starts),
                 peak_cores(start_s[starts], rows["run_s"][starts], cores[starts]),
                 peak_cores(site_start_s, rows["run_s"], cores),
             )
         )
     return Replays(tuple(found), n_replayed, n_warm_up, n_requeued, first)
+
+
+def limits_of_never_started(platform: Platform, workload: Workload, chosen: NDArray[np.bool_]) -> dict[str, int]:
+    """Return the number of jobs over each limit of the site, among those that never start."""
+    if platform.site is None or not np.any(chosen):
+        return {}
+    counts = {
+        name: int(np.count_nonzero(applies & chosen)) for name, applies in limits_exceeded(platform, workload).items()
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def limits_text(limits: Mapping[str, int]) -> str:
+    """Return the limits that keep jobs from starting, in brackets; nothing if there are none."""
+    return f" (over {', '.join(f'{name}: {count:,}' for name, count in limits.items())})" if limits else ""
 
 
 def columns_of(log: SwfLog, rows: NDArray[np.void]) -> SiteColumns | None:

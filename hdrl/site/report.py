@@ -15,7 +15,7 @@ from hdrl.site.found import SiteImport
 from hdrl.site.joining import SHORTEST_S
 from hdrl.site.machine import n_cores, peak_cores
 from hdrl.site.records import AttemptState
-from hdrl.site.replay import Replays, SiteReplay
+from hdrl.site.replay import Replays, SiteReplay, limits_text
 from hdrl.version import VERSION
 
 FAR_SHARE, FAR_RATIO = 0.05, 1.25
@@ -121,6 +121,7 @@ def _replays(replays: Replays) -> dict[str, Any]:
             {
                 "policy": one.policy,
                 "never_started": one.n_never,
+                "limits": dict(one.limits),
                 "peak_cores": one.peak_cores,
                 "site_peak_cores": one.site_peak_cores,
                 "week_share": one.week_share if math.isfinite(one.week_share) else None,
@@ -156,7 +157,10 @@ def _verdict(replays: Replays) -> tuple[str, str]:
         f"A replay under {nearest.policy} starts {nearest.week_share:.1%} of the pairs of jobs of one week in another "
         f"order than the site did ({whole.discordant_share:.2%} of all pairs); {ratio}."
     )
-    never = f", {nearest.n_never:,} that ran at the site never start under {nearest.policy}" if nearest.n_never else ""
+    never = ""
+    if nearest.n_never:
+        never = f", {nearest.n_never:,} that ran at the site never start under {nearest.policy}"
+        never += limits_text(nearest.limits)
     certainty = f"{names} stand for the site's own policy; {whole.n_jobs:,} jobs are compared{never}."
     if _is_far(nearest):
         certainty += (

@@ -60,6 +60,7 @@ NOT_IN_PARTITION = "more cores, nodes, memory or GPUs than their partition has"
 UNKNOWN_PARTITIONS = "jobs are in partitions that the site lacks, and count for its default one"
 TOO_LONG = "longer than their partition allows"
 NO_CORES = "no number of cores"
+OVER_LIMIT = "more than a limit of their QOS, partition, account or user allows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,10 @@ def predict_waits(
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
     wait_s = waits_of(queue, platform, choices.policy, titles, requests) if len(waiting) else np.zeros(0)
+    starts = np.isfinite(wait_s)
+    if not np.all(starts):
+        left_out[OVER_LIMIT] = int(np.count_nonzero(~starts))
+        waiting, wait_s = waiting[starts], wait_s[starts]
     low_s, high_s = past.intervals.bounds_of(wait_s)
     # Where past predictions were all too early or too late, the interval corrects this one.
     wait_s = np.clip(wait_s, low_s, high_s)
@@ -343,7 +348,8 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
 def _requests_of(jobs: Rows, rows: Rows, dump: Dump, conf: SiteConf) -> tuple[Requests, list[str]]:
     """Return the requests of jobs beyond cores and time, and what is to be said of them."""
     joined = JoinedJobs(jobs, np.ones(len(jobs), dtype=np.int64), len(jobs))
-    found = requests_of_log(dump, joined, conf, rows["job_number"], 0.0, (), (), by_dependencies=False)
+    accounts, users = dump.names["account"].texts(), dump.names["user"].texts()
+    found = requests_of_log(dump, joined, conf, rows["job_number"], 0.0, accounts, users, by_dependencies=False)
     requests = {float(cells["job"]): {name: cells[name] for name in REQUESTS if name in cells} for cells in found.rows}
     notes = [f"{count:,} {reason}" for reason, count in found.left_out.items()]
     texts = dump.names["partition"].texts()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import WorkloadError
 from hdrl.base.hashing import columns, sha256_of
+from hdrl.base.windows import check_window
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Machine, TaskState, TaskTrace, repr_of_load
 
 
@@ -63,8 +63,7 @@ class PlainLoad:
 
     def window(self, start: int, n_items: int, /) -> PlainLoad:
         """Return consecutive items, the first of which is released at date 0."""
-        if start < 0 or n_items < 1 or start + n_items > self.n_items:
-            raise WorkloadError(f"{self.name}: no window of {n_items} items from item {start} on of {self.n_items}")
+        check_window(self.name, start, n_items, self.n_items, items="items")
         items = self.items[start : start + n_items].copy()
         items["release_s"] -= items["release_s"][0]
         return replace(self, items=items)

@@ -88,7 +88,7 @@ def test_a_plain_load_has_windows() -> None:
     assert part.items["release_s"].tolist() == [0, 1]
     assert THREE.items["release_s"].tolist() == [5, 6, 7]
     assert part.sha256() == THREE.window(1, 2).sha256() != THREE.window(0, 2).sha256()
-    with pytest.raises(WorkloadError, match="three: no window of 3 items from item 1 on of 3"):
+    with pytest.raises(WorkloadError, match="three: no window of 3 items after the first 1: it has 3 items"):
         THREE.window(1, 3)
 
 

@@ -256,6 +256,23 @@ def test_of_several_protocols_the_last_one_is_shown(comparison: Path):
         live_page(whole)
 
 
+def test_of_several_conditions_the_last_one_is_shown(comparison: Path):
+    whole = comparison.parent / "varied"
+    (whole / "as_given").mkdir(parents=True)
+    (whole / "as_given" / SWEEP_FILE).write_text("{}")
+    os.utime(whole / "as_given" / SWEEP_FILE, (0, 0))
+    (whole / "as_given" / "summary.json").touch()
+    comparison.rename(whole / "a_seed=1")
+    with working(whole / "a_seed=1", SCOPE):
+        page = live_page(whole)
+        assert not is_finished(whole)
+    assert "Progress of the comparison in varied/a_seed=1" in page
+    (whole / "robust.json").touch()
+    assert is_finished(whole)
+    with pytest.raises(ReadError, match=r"as_given.summary\.json"):
+        live_page(whole)
+
+
 def test_a_training_that_was_stopped_is_told(training: Path):
     lock = FolderLock(training)
     lock.take()
@@ -281,8 +298,12 @@ def test_looking_at_a_lock_keeps_nobody_from_it(training: Path):
 
 
 def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.MonkeyPatch):
-    for stop, code in ((KeyboardInterrupt(), 0), (Terminated(signal.SIGTERM), 143)):
-        monkeypatch.setattr(PageServer, "serve_forever", Mock(side_effect=stop))
+    def interrupt(_: PageServer) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    for stop, code in ((interrupt, 0), (Mock(side_effect=Terminated(signal.SIGTERM)), 143)):
+        monkeypatch.setattr(PageServer, "serve_forever", stop)
         done = CliRunner().invoke(cli, ["watch", str(training)], prog_name="hdrl")
         assert done.exit_code == code, stop
         assert ("error" in done.stderr) == (code != 0)

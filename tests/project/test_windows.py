@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdrl.base.errors import OptionsError
-from hdrl.base.windows import index_of_share, n_side_by_side, overlap, range_of_shares, side_by_side
+from hdrl.base.errors import OptionsError, WorkloadError
+from hdrl.base.windows import check_window, index_of_share, n_side_by_side, overlap, range_of_shares, side_by_side
 from hdrl.envs.episodes import plan_episodes
 from hdrl.experiment.compare.cases import test_cases as cases_of
 from hdrl.experiment.run.inputs import make_sweep, parse_options
@@ -99,3 +99,15 @@ def test_a_part_without_items_is_refused_in_one_line() -> None:
         with pytest.raises(OptionsError, match=text) as caught:
             range_of_shares(shares, 10, what="range", items="jobs of log")
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "n_items", "problem"),
+    [
+        (100, 0, "log: a window has 0 jobs, expected at least 1"),
+        (100, 5, "log: no window of 5 jobs after the first 100: it has 100 jobs"),
+    ],
+)
+def test_windows_that_a_load_lacks_are_one_line(start: int, n_items: int, problem: str) -> None:
+    with pytest.raises(WorkloadError, match=f"^{problem}$"):
+        check_window("log", start, n_items, 100)

@@ -17,6 +17,7 @@ from hdrl.batch import read_platform, read_swf, read_workload, simulate
 from hdrl.launcher.main import cli
 from hdrl.metrics.orders import discordant_share
 from hdrl.settings.batch.site_rules.conf import joined, read_qos
+from hdrl.settings.batch.site_rules.ignored import limits_not_enforced
 from hdrl.site import ImportChoices, example, import_site, read_conf, read_report
 from hdrl.site.importing import OTHER_CLUSTERS, TOO_WIDE
 from hdrl.site.joining import CANCELLED, PENDING
@@ -217,6 +218,22 @@ def test_what_no_simulation_follows_is_named(tmp_path: Path):
     ]
     assert "partition 'closed' has no nodes and is left out" in read_conf(conf).notes
     assert "closed" not in read_conf(conf).partitions
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        ("", "AccountingStorageEnforce is not set"),
+        ("associations,qos", "AccountingStorageEnforce=associations,qos has no 'limits'"),
+        ("Safe", ""),
+        ("qos, limits", ""),
+    ],
+)
+def test_limits_that_slurm_does_not_enforce_are_named(words: str, note: str):
+    scheduler = {"AccountingStorageEnforce": words} if words else {}
+    said = f"{note}: Slurm enforces no limits of QOS and accounts, but simulations do" if note else None
+    assert limits_not_enforced(scheduler, ({"Share": "1"}, {"MaxWall": "60"})) == said
+    assert limits_not_enforced(scheduler, ({"Priority": "1", "MaxWall": ""},)) is None
 
 
 def test_files_below_slurm_conf_are_included(tmp_path: Path):

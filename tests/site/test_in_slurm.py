@@ -56,6 +56,7 @@ def test_jobs_that_never_start_are_not_compared() -> None:
     for one in found.replays:
         # The second job asks for more than MaxTRES. The third waits for 110 s at the site, and not at all here.
         assert (one.whole.n_jobs, one.n_never, one.peak_cores) == (2, 1, 2)
+        assert one.limits == {"MaxTRES=cpu of a job": 1}
         assert (one.whole.mean_wait_s, one.whole.site_mean_wait_s) == (0, 55)
 
 

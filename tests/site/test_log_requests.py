@@ -220,7 +220,7 @@ def test_jobs_that_never_start_in_a_replay_are_counted(tmp_path: Path):
     choices = ImportChoices(confs=(tmp_path / "slurm.conf",), accounts=tmp_path / "accounts.txt")
     import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
     said = json.loads((tmp_path / "site" / "import.json").read_text())["certainty"]
-    assert "2 jobs are compared, 1 that ran at the site never start under " in said
+    assert "2 jobs are compared, 1 that ran at the site never start under slurm (over MaxTRES=cpu of a job: 1)." in said
 
 
 def test_jobs_of_a_log_follow_those_of_fields_17_and_18(tmp_path: Path):

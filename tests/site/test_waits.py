@@ -22,7 +22,7 @@ QUEUE = HEADER + (
     "9|bob|main|2026-01-02T09:50:00|2026-01-02T09:50:00|Unknown|Unknown|0|30|0|1|PENDING\n"
     "10_[1-2]|eve|main|2026-01-02T09:55:00|2026-01-02T09:55:00|Unknown|Unknown|0|60|0|1|PENDING\n"
     "11|bob|main|2026-01-02T09:56:00|Unknown|Unknown|Unknown|0|30|0|1|PENDING\n"
-    "12|bob|main|2026-01-02T10:00:00|2026-01-02T10:00:00|Unknown|Unknown|0|30|0|3|PENDING\n"
+    "12|bob|main|2026-01-02T10:00:00|2026-01-02T10:00:00|Unknown|Unknown|0|30|0|2|PENDING\n"
 )
 
 
@@ -244,6 +244,28 @@ def test_waiting_jobs_keep_to_their_partitions(site: Path):
     found = {job["id"]: job["wait_s"] for job in answer["jobs"]}
     # 8 takes the node of partition new, for an hour at most; 9 follows it there, and 10 follows what runs.
     assert found == pytest.approx({"8": 0, "9": 3600, "10": 2400}, rel=0.01, abs=1)
+
+
+def test_waiting_jobs_obey_limits_of_qos_and_accounts(site: Path):
+    conf = {
+        "nodes": [{"names": "n[1-2]", "cores": 1}],
+        "qos": {"small": {"MaxTRES": "cpu=1"}},
+        "accounts": {"bio": {"MaxJobs": "1"}},
+    }
+    header = HEADER.replace("|Partition", "|Account|QOS|Partition")
+    began = "2026-01-02T09:40:00|2026-01-02T09:40:00|2026-01-02T09:40:00|Unknown|1200"
+    dates = "2026-01-02T09:45:00|2026-01-02T09:45:00|Unknown|Unknown|0"
+    rows = (
+        f"7|ann|bio|small|main|{began}|60|1|1|RUNNING\n"
+        f"8|ann|bio|small|main|{dates}|30|0|1|PENDING\n"
+        f"9|ann|phys|small|main|{dates}|30|0|1|PENDING\n"
+        f"10|ann|phys|small|main|{dates}|30|0|2|PENDING\n"
+    )
+    answer = answer_of(site, conf, rows, header=header)
+    # The account of 8 has one job at a time; 10 asks for more than its QOS allows.
+    assert answer["left_out"] == {"more than a limit of their QOS, partition, account or user allows": 1}
+    found = {job["id"]: job["wait_s"] for job in answer["jobs"]}
+    assert found == pytest.approx({"8": 2400, "9": 0}, rel=0.01, abs=1)
 
 
 def test_waiting_jobs_need_their_gpus(site: Path):

@@ -23,6 +23,7 @@ from hdrl.metrics.statistics import kendall_tau
 from hdrl.options.sweep import Sweep
 
 AS_REQUESTED = "as given"
+AS_REQUESTED_FOLDER = AS_REQUESTED.replace(" ", "_")
 RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 
 

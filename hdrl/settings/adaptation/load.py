@@ -14,6 +14,7 @@ from hdrl.base.arguments import check_type
 from hdrl.base.errors import OptionsError, WorkloadError, quoted
 from hdrl.base.hashing import sha256_of
 from hdrl.base.seeding import stream
+from hdrl.base.windows import check_window
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table
 from hdrl.trace.model import repr_of_load
@@ -71,8 +72,7 @@ class Jobs:
 
     def window(self, start: int, n_items: int, /) -> Jobs:
         """Return consecutive jobs; the first comes at 0. See `hdrl.trace.Load.window`."""
-        if start < 0 or n_items < 1 or start + n_items > self.n_items:
-            raise WorkloadError(f"{self.name}: no window of {n_items} jobs from job {start} on")
+        check_window(self.name, start, n_items, self.n_items)
         part = slice(start, start + n_items)
         return dataclasses.replace(
             self,

@@ -115,7 +115,7 @@ Requests = Mapping[float, Mapping[str, str]]
 
 NO_REQUESTS: Requests = MappingProxyType({})
 
-REQUESTS = ("het_group", "partitions", "nodes", "exclusive", "features", "gpus")
+REQUESTS = ("het_group", "partitions", "nodes", "exclusive", "features", "gpus", "account", "association")
 """Columns beside a log that simulations of a queue obey; the others are of the past, or of dates that have passed."""
 
 
@@ -156,7 +156,7 @@ def waits_of(
     header: Mapping[str, str] | None = None,
     requests: Requests = NO_REQUESTS,
 ) -> FloatArray:
-    """Return the wait of each job of a queue from now on, in seconds.
+    """Return the wait of each job of a queue from now on, in seconds; NaN of jobs that limits of the site reject.
 
     Parameters
     ----------
@@ -176,8 +176,9 @@ def waits_of(
     # A workload is in the order of submission, and jobs of one date in that of their rows.
     order = np.argsort(rows["submit_s"], kind="stable")
     start_s = np.zeros(len(order))
-    start_s[order] = np.round(trace.records["start_s"] - later_s, 3)
-    return np.maximum(start_s[queue.n_running :], 0.0)
+    started_s = trace.records["start_s"]
+    start_s[order] = np.where(started_s < 0, np.nan, np.maximum(np.round(started_s - later_s, 3), 0.0))
+    return start_s[queue.n_running :]
 
 
 def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, waiting_s: FloatArray) -> QueueSnapshot:
@@ -311,10 +312,12 @@ def past_waits(
         waiting = np.flatnonzero(is_there & (start_s > now_s))
         running = np.flatnonzero(is_there & (start_s <= now_s) & (end_s > now_s))
         queue = queue_of(rows[running], rows[waiting], now_s, run_s[running], run_s[waiting])
-        predicted.append(waits_of(queue, platform, policy, header, requests))
-        true.append(start_s[waiting] - now_s)
-        dates.append(np.full(len(waiting), now_s))
-        late.append(np.full(len(waiting), position >= split))
+        wait_s = waits_of(queue, platform, policy, header, requests)
+        starts = np.isfinite(wait_s)  # the limits of the rules are those of today
+        predicted.append(wait_s[starts])
+        true.append(start_s[waiting][starts] - now_s)
+        dates.append(np.full(np.count_nonzero(starts), now_s))
+        late.append(np.full(np.count_nonzero(starts), position >= split))
     return PastWaits(
         np.concatenate(predicted), np.concatenate(true), np.concatenate(dates), np.concatenate(late), len(chosen)
     )

@@ -295,7 +295,7 @@ def test_windows_are_of_instances():
     assert load.window(3, 4).instances["release_us"].tolist() == [3, 4, 5, 6]
     assert load.window(3, 4).window(1, 2).origin["first_item"] == 4
     assert load.window(0, 10) is load
-    with pytest.raises(WorkloadError, match="no window of 8 instances from 3 on, it has 10"):
+    with pytest.raises(WorkloadError, match="no window of 8 instances after the first 3: it has 10"):
         load.window(3, 8)
     assert load.sha256() != load.window(0, 9).sha256()
 

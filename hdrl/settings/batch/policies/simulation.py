@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -27,6 +27,7 @@ from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import BatchTrace
 from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.simulators import SIMULATORS, BatsimProgram, BatsimSettings, SlurmSettings
+from hdrl.settings.batch.site_rules.simulator import UnsupportedPolicy
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
@@ -126,6 +127,7 @@ def simulate(
         choices["rule"] = pair.rule
     with (
         located_errors(_file(policy)),
+        _named_policy(policy),
         contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
     ):
         if isinstance(chosen_policy, PolicyPair):
@@ -227,6 +229,15 @@ def _simulate_autonomous(
         chosen.run(name_of_policy, progress)
         trace: BatchTrace = chosen.trace
         return trace
+
+
+@contextlib.contextmanager
+def _named_policy(policy: str | Policy) -> Iterator[None]:
+    """Name the policy if the simulator `site` does not have it."""
+    try:
+        yield
+    except UnsupportedPolicy:
+        raise UnsupportedPolicy(_called(policy)) from None
 
 
 def _called(policy: str | Policy) -> str:

@@ -23,6 +23,7 @@ from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_
 
 SCHEDULER_KEYS = (
     *(
+        "AccountingStorageEnforce",
         "AccountingStorageType",
         "SchedulerType",
         "SchedulerParameters",

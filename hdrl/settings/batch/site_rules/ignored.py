@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from hdrl.settings.batch.site_rules.values import CPU, GPU, OVER_PARTITION
 
@@ -78,6 +78,16 @@ def ignored_of_line(kind: str, values: Mapping[str, str]) -> Iterator[str]:
         text = values.get(key, "")
         if text and text.upper().partition(":")[0] not in without_effect:
             yield f"{title}={text}"
+
+
+def limits_not_enforced(scheduler: Mapping[str, str], rows: Iterable[Mapping[str, str]]) -> str | None:
+    """Return a sentence if Slurm enforces no limits, although rows of sacctmgr set some; simulations obey them."""
+    words = scheduler.get("AccountingStorageEnforce", "")
+    has_limits = any(column.startswith(("Grp", "Max")) and text for row in rows for column, text in row.items())
+    if not has_limits or not {"limits", "safe", "all"}.isdisjoint(words.lower().replace(" ", "").split(",")):
+        return None
+    given = f"AccountingStorageEnforce={words} has no 'limits'" if words else "AccountingStorageEnforce is not set"
+    return f"{given}: Slurm enforces no limits of QOS and accounts, but simulations do"
 
 
 def ignored_settings(

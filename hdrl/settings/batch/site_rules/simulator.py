@@ -104,6 +104,13 @@ _KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), kerne
 """The job keys that this simulator has: no random ones."""
 
 
+class UnsupportedPolicy(SimulationError):
+    """A policy that this simulator does not have."""
+
+    def __init__(self, policy: str = "the policy") -> None:
+        super().__init__(f"{policy}: {_KNOWN}")
+
+
 def plain_rules(platform: Platform) -> SiteRules:
     """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults.
 
@@ -410,13 +417,16 @@ def _number_users_of_qos(
     return users
 
 
-def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.void]) -> None:
-    """Write the time limits of jobs, and which jobs exceed a limit even if nothing else runs."""
+_TITLES = {"cores": "TRES=cpu", "gpus": "TRES=gres/gpu", "jobs": "Jobs"}
+
+
+def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.void]) -> dict[str, NDArray[np.bool_]]:
+    """Write the time limits of jobs, and which jobs exceed a limit even if nothing else runs; return these by limit."""
     rules, site_requests, jobs = inputs.rules, inputs.site_requests.jobs, inputs.workload.jobs
     is_killed = jobs["walltime_s"] != NO_WALLTIME
     rows["walltime_s"] = np.where(is_killed, jobs["walltime_s"], np.inf)
     if not len(rules.qos) and not len(rules.accounts):
-        return
+        return {}
     limits = np.append(rules.qos, unlimited(QOS_DTYPE, 1))
     own, of_partition = site_requests["qos"][entries["job"]], rules.partitions["qos"][entries["partition"]]
     is_own_first = (of_partition < 0) | (limits["is_over_partition"][own] != 0)
@@ -435,16 +445,19 @@ def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.v
 
     most_s = most("max_time_s", inherited("max_time_s"))
     requested_s = np.where(is_killed, jobs["walltime_s"], jobs["requested_time_s"])
-    is_refused = requested_s[entries["job"]] > most_s
+    refused = {"MaxWall": requested_s[entries["job"]] > most_s}
     # MaxWall is the limit of jobs that request no time.
     rows["walltime_s"] = np.where(requested_s > 0, rows["walltime_s"], most_s[rows["first_entry"]])
     wanted = {"cores": jobs["cores"][entries["job"]], "gpus": rows["n_gpus"][entries["job"]], "jobs": 1}
     for kind, amount in wanted.items():
         of_group = _of_accounts(rules, f"group_{kind}", account, association, takes_least=True)
-        is_refused |= amount > most(f"group_{kind}", of_group)
-        is_refused |= amount > most(f"user_{kind}", inherited("user_jobs") if kind == "jobs" else None)
+        title = _TITLES[kind]
+        refused[f"Grp{title}"] = amount > most(f"group_{kind}", of_group)
+        of_users = inherited("user_jobs") if kind == "jobs" else None
+        refused[f"Max{title} of a user"] = amount > most(f"user_{kind}", of_users)
         if kind != "jobs":
-            is_refused |= amount > most(f"job_{kind}", inherited(f"job_{kind}"))
+            refused[f"Max{title} of a job"] = amount > most(f"job_{kind}", inherited(f"job_{kind}"))
+    is_refused = np.any(list(refused.values()), axis=0)
     entries["is_refused"] = is_refused
     is_open = np.bincount(entries["job"][~is_refused], minlength=len(rows)) > 0
     # Where limits refuse a job in some of its partitions, the others may lack nodes for it.
@@ -457,6 +470,18 @@ def _limit_each(inputs: SiteWorld, rows: NDArray[np.void], entries: NDArray[np.v
         np.bitwise_or.at(requests["partitions"], np.searchsorted(some, entries["job"][left]), bits)
         is_open[some] = can_ever_start(rules, SiteJobs(jobs=requests), jobs["cores"][some], jobs["memory_mib"][some])
     rows["is_refused"] = ~is_open
+    return {
+        title: (np.bincount(entries["job"][applies], minlength=len(rows)) > 0) & ~is_open
+        for title, applies in refused.items()
+    }
+
+
+def limits_exceeded(platform: Platform, workload: Workload) -> dict[str, NDArray[np.bool_]]:
+    """Tell by limit which jobs exceed it on their own, so that they never start."""
+    inputs = world_of(platform, workload)
+    rows = np.zeros(workload.n_jobs, arrays.JOB_DTYPE)
+    _write_requests(inputs, rows)
+    return _limit_each(inputs, rows, _entries(inputs, rows))
 
 
 def _users_of_accounts(
@@ -528,16 +553,15 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     rows = np.zeros(n_jobs, arrays.JOB_DTYPE)
     for name in ("submit_s", "requested_time_s", "memory_mib", "bandwidth_gbps"):
         rows[name] = jobs[name]
-    rows["n_requested"] = jobs["cores"]
+    _write_requests(inputs, rows)
     for name in (
-        *("nodes", "is_exclusive", "gpus", "begin_s", "held_until_s", "cancelled_s", "nice", "qos", "account", "user"),
+        *("is_exclusive", "begin_s", "held_until_s", "cancelled_s", "nice", "qos", "account", "user"),
         *("array", "site_factor"),
     ):
         rows[name] = site_requests[name]
     has_user = rows["user"] >= 0
     rows["user"][has_user] = np.unique(rows["user"][has_user], return_inverse=True)[1]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
-    rows["n_gpus"] = rows["gpus"].astype(np.int64) * np.maximum(rows["nodes"], 1)
     entries = _entries(inputs, rows)
     _limit_each(inputs, rows, entries)
     limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
@@ -568,6 +592,14 @@ def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
         "qos_users": qos_users,
         **_users_of_accounts(rules, site_requests, account_user, n_account_users),
     }
+
+
+def _write_requests(inputs: SiteWorld, rows: NDArray[np.void]) -> None:
+    """Write the cores, nodes and GPUs that jobs request."""
+    requests = inputs.site_requests.jobs
+    rows["n_requested"] = inputs.workload.jobs["cores"]
+    rows["nodes"], rows["gpus"] = requests["nodes"], requests["gpus"]
+    rows["n_gpus"] = rows["gpus"].astype(np.int64) * np.maximum(rows["nodes"], 1)
 
 
 def _feature_nodes(rules: SiteRules, site_requests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
@@ -661,7 +693,7 @@ class SiteSimulator:
 
     def __init__(self, platform: Platform, workload: Workload, rule: PolicyRule = NO_RULE) -> None:
         if not plays(rule):
-            raise SimulationError(_KNOWN)
+            raise UnsupportedPolicy
         self._rule = rule
         workload.check_simulated()
         self.workload = workload
@@ -703,7 +735,7 @@ class SiteSimulator:
         is_known = job_key in _KEYS and backfilling in _DISCIPLINES and core_key in _CORE_KEYS
         is_index = job_key == kernel_codes.JOB_INDEX
         if not is_known or (is_index and (not self._rule.weights or backfilling not in kernel_codes.EASY)):
-            raise SimulationError(_KNOWN)
+            raise UnsupportedPolicy
         self._check_het_jobs(backfilling)
         if looks is not None and (job_key, backfilling) != (codes.MULTIFACTOR, codes.SLURM_CYCLE):
             raise SimulationError("a daemon orders the queue of 'slurm' only")
@@ -759,7 +791,7 @@ class SiteSimulator:
         """
         del job_key
         if core_key not in _CORE_KEYS:
-            raise SimulationError(_KNOWN)
+            raise UnsupportedPolicy
         self._check_het_jobs(backfilling)
         set_backfilling(self._now.state.settings, backfilling)
         self._now.start_by(priorities)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.base.hashing import columns, sha256_of
+from hdrl.base.windows import check_window
 from hdrl.compiled.records import of
 from hdrl.settings.batch.site_rules.model import SiteJobs
 from hdrl.settings.batch.workload.history import LogHistory
@@ -188,10 +189,7 @@ class Workload:
         WorkloadError
             If the workload has no such window.
         """
-        if start < 0 or n_jobs < 1 or start + n_jobs > self.n_jobs:
-            raise WorkloadError(
-                f"{self.name}: no window of {n_jobs} jobs from job {start} on: it has {self.n_jobs} jobs"
-            )
+        check_window(self.name, start, n_jobs, self.n_jobs)
         window = self.take(self.submission_order()[start : start + n_jobs])
         jobs = window.jobs.copy()
         first_s = float(jobs["submit_s"].min()) if shift else 0.0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.arguments import check_type
 from hdrl.base.errors import WorkloadError
+from hdrl.base.windows import check_window
 from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import GpuCluster
 from hdrl.settings.gpu.cluster.throughputs import Profile, Throughputs
@@ -125,10 +126,7 @@ class GpuLoad:
 
     def window(self, start: int, n_items: int) -> Self:
         """Return consecutive jobs; dates stay as they are. See `hdrl.trace.Load.window`."""
-        if start < 0 or n_items < 1 or start + n_items > len(self.jobs):
-            raise WorkloadError(
-                f"{self.name}: no window of {n_items} jobs from job {start} on, there are {len(self.jobs)}"
-            )
+        check_window(self.name, start, n_items, len(self.jobs))
         if n_items == len(self.jobs):
             return self
         values = None if self.values is None else self.values.window(start, n_items)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hdrl.base.arguments import check_type
 from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
+from hdrl.base.windows import check_window
 from hdrl.settings.pipelines.loads.covers import demand_us
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
 from hdrl.settings.pipelines.machine import KINDS, Units
@@ -122,10 +123,7 @@ class PipelineLoad:
 
     def window(self, start: int, n_items: int, /) -> Self:
         """Return consecutive instances; how long their kernels take does not change. See `hdrl.trace.Load.window`."""
-        if not (start >= 0 and n_items >= 1 and start + n_items <= self.n_items):
-            raise WorkloadError(
-                f"load {self.name!r}: no window of {n_items} instances from {start} on, it has {self.n_items}"
-            )
+        check_window(self.name, start, n_items, self.n_items, items="instances")
         if n_items == self.n_items:
             return self
         origin = {**self.origin, "first_item": self.origin.get("first_item", 0) + start}

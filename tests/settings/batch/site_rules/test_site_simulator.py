@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -592,7 +593,7 @@ def test_what_is_not_simulated_is_refused_by_name():
 
 @pytest.mark.parametrize("policy", ["fcfs+easy@geo/all", "sjf+easy~off600", "shortest-random"])
 def test_policies_that_it_does_not_know_are_refused(policy: str):
-    with pytest.raises(SimulationError, match="expected for instance 'sjf\\+easy'"):
+    with pytest.raises(SimulationError, match=f"^'{re.escape(policy)}': .* expected for instance 'sjf\\+easy'"):
         simulate(machine(), workload({}), policy, energy=False)
 
 
