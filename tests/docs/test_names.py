@@ -14,7 +14,7 @@ MANUAL, NOTES = sorted((ROOT / "docs").glob("*.md")), sorted((ROOT / "experiment
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *MANUAL, *NOTES]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 PYTHON = re.compile(r"^ *```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-OF_READERS = {"docs/agents.md": {"env"}, "docs/batsim.md": {"scheduler"}}
+OF_READERS = {"docs/agents.md": {"env"}}
 """Names in blocks of Python that stand for objects of the reader: the text around them says so."""
 NEED_TORCH = ("hdrl.learn", "hdrl.agents", "hdrl.experiment.Model")
 

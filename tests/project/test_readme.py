@@ -98,7 +98,7 @@ def test_python_prints_what_is_said(checkout: Path):
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set(re.findall(r"\bmake (\w+)", README))
-    assert named >= {"demo", "test", "benchmark"}
+    assert named >= {"demo", "test"}
     for target in named:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 

@@ -22,7 +22,7 @@ QUEUE = HEADER + (
     "9|bob|main|2026-01-02T09:50:00|2026-01-02T09:50:00|Unknown|Unknown|0|30|0|1|PENDING\n"
     "10_[1-2]|eve|main|2026-01-02T09:55:00|2026-01-02T09:55:00|Unknown|Unknown|0|60|0|1|PENDING\n"
     "11|bob|main|2026-01-02T09:56:00|Unknown|Unknown|Unknown|0|30|0|1|PENDING\n"
-    "12|bob|main|2026-01-02T10:00:00|2026-01-02T10:00:00|Unknown|Unknown|0|30|0|2|PENDING\n"
+    "12|bob|main|2026-01-02T10:00:00|2026-01-02T10:00:00|Unknown|Unknown|0|30|0|3|PENDING\n"
 )
 
 
@@ -266,6 +266,10 @@ def test_waiting_jobs_obey_limits_of_qos_and_accounts(site: Path):
     assert answer["left_out"] == {"more than a limit of their QOS, partition, account or user allows": 1}
     found = {job["id"]: job["wait_s"] for job in answer["jobs"]}
     assert found == pytest.approx({"8": 2400, "9": 0}, rel=0.01, abs=1)
+    # A running job keeps its nodes, even beyond today's limits.
+    running = rows.splitlines(keepends=True)[0].replace("|60|1|1|", "|60|2|2|")
+    answer = answer_of(site, conf, running + rows.splitlines(keepends=True)[2], header=header)
+    assert [job["wait_s"] for job in answer["jobs"]] == pytest.approx([2400], rel=0.01)
 
 
 def test_waiting_jobs_need_their_gpus(site: Path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -118,6 +118,9 @@ NO_REQUESTS: Requests = MappingProxyType({})
 REQUESTS = ("het_group", "partitions", "nodes", "exclusive", "features", "gpus", "account", "association")
 """Columns beside a log that simulations of a queue obey; the others are of the past, or of dates that have passed."""
 
+LIMITED = {"account", "association"}
+"""Those of `REQUESTS` that limits of the site belong to."""
+
 
 def requests_in(columns: SiteColumns | None) -> Requests:
     """Return the requests of the jobs of a log that simulations of a queue obey."""
@@ -175,10 +178,32 @@ def waits_of(
     trace = simulate(platform, workload, policy, energy=False)
     # A workload is in the order of submission, and jobs of one date in that of their rows.
     order = np.argsort(rows["submit_s"], kind="stable")
-    start_s = np.zeros(len(order))
-    started_s = trace.records["start_s"]
-    start_s[order] = np.where(started_s < 0, np.nan, np.maximum(np.round(started_s - later_s, 3), 0.0))
-    return start_s[queue.n_running :]
+    started_s = np.empty(len(order))
+    started_s[order] = trace.records["start_s"]
+    rejected = started_s < 0
+    free = _without_limits(queue, requests, np.flatnonzero(rejected[: queue.n_running]))
+    if free is not None:
+        return waits_of(free[0], platform, policy, header, free[1])
+    wait_s = np.where(rejected, np.nan, np.maximum(np.round(started_s - later_s, 3), 0.0))
+    return wait_s[queue.n_running :]
+
+
+def _without_limits(
+    queue: QueueSnapshot, requests: Requests, positions: NDArray[np.int64]
+) -> tuple[QueueSnapshot, Requests] | None:
+    """Return a queue and requests in which some jobs have no QOS, account or user; ``None`` if they have none.
+
+    Running jobs keep their cores, although today's limits would reject them.
+    """
+    rows, changed = queue.rows.copy(), dict(requests)
+    for position, number in zip(positions.tolist(), rows["job_number"][positions].tolist(), strict=True):
+        known = changed.get(number, {})
+        if rows["queue"][position] > -1 or known.keys() & LIMITED:
+            changed[number] = {name: value for name, value in known.items() if name not in LIMITED}
+            rows["queue"][position] = -1
+    if changed == requests and np.array_equal(rows["queue"], queue.rows["queue"]):
+        return None
+    return replace(queue, rows=rows), changed
 
 
 def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, waiting_s: FloatArray) -> QueueSnapshot:
