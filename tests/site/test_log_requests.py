@@ -543,7 +543,9 @@ def test_limits_of_users_that_make_no_sense(tmp_path: Path, limit: dict[str, str
 
 def test_a_partition_has_the_qos_that_slurm_conf_names(tmp_path: Path):
     (tmp_path / "qos.txt").write_text("Name|GrpTRES\nfew|cpu=4\n")
-    (tmp_path / "slurm.conf").write_text(CONF.replace("PartitionName=big", "PartitionName=big QOS=few"))
+    (tmp_path / "slurm.conf").write_text(
+        CONF.replace("PartitionName=big", "PartitionName=big QOS=few") + "AccountingStorageEnforce=limits\n"
+    )
     (tmp_path / "sacct.txt").write_text(HEADER + ROWS)
     choices = ImportChoices(confs=(tmp_path / "slurm.conf",), qos=tmp_path / "qos.txt")
     found = import_site([tmp_path / "sacct.txt"], tmp_path / "site", choices)
