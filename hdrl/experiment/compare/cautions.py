@@ -244,7 +244,7 @@ def _best_of_many(deciding: Sequence[SummaryRow], learned: Collection[str], info
     if n_judged > 1 and info.lower_is_better is not None:
         yield Caution(
             "best-of-many",
-            f"the best of {n_judged} candidates was chosen on the windows that judge it, so its ratio is "
+            f"the best of {n_judged} candidates was picked on the windows that judge it, so its ratio is "
             "optimistic; to claim it, compare this candidate alone on other windows",
         )
 

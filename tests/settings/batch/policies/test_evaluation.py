@@ -75,7 +75,7 @@ def test_users_who_repeat_themselves_are_predicted_exactly():
     assert found["requested"].too_short == 0
     assert found["requested"].r2_log < 0 < found["geo"].r2_log
     assert sum(part.n_jobs for part in found["geo"].bins) == found["geo"].n_jobs == 18
-    with pytest.raises(WorkloadError, match="how long jobs waited"):
+    with pytest.raises(WorkloadError, match="has no wait times"):
         evaluate_predictors(workload_from_swf(swf(waits=False), read_platform("homogeneous:4")))
     with pytest.raises(WorkloadError, match="is not a log with its own"):
         evaluate_predictors(workload_from_swf(swf(), read_platform("homogeneous:4"), estimates="exact"))
