@@ -113,8 +113,8 @@ def test_what_agents_miss_is_what_is_claimed():
     for row in ("as-published", "errors-off"):
         assert f"{own[f'{row}, agent on period1']:.3f} [" in NOTES
     reliance = claimed("pipelines-reliance")
-    page = (ROOT / "docs" / "distributed.md").read_text(encoding="utf-8")
+    notes = (ROOT / "experiments" / "pipelines-reliance" / "README.md").read_text(encoding="utf-8")
     for row in ("pooled", "carried", "nearest", "none"):
-        (line,) = re.findall(rf"^\| `{row}`.* \| 0\..*$", page, re.MULTILINE)
+        (line,) = re.findall(rf"^\| `{row}`.* \| 0\..*$", notes, re.MULTILINE)
         names = [f"{row}-split", f"{row}-own", *([] if row == "pooled" else [f"{row}-own-equal-time"])]
         assert re.findall(r"(0\.\d{3}) \[", line) == [f"{reliance[name]:.3f}" for name in names]
