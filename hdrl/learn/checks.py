@@ -1,4 +1,4 @@
-"""Checks of the results of agents: a mistake of an agent gives one line that names its line."""
+"""Checks of the results of agents: a message about a mistake names its line."""
 
 from __future__ import annotations
 
