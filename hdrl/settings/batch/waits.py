@@ -7,7 +7,7 @@ answers were from what happened gives intervals for other queues (conformal pred
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -181,28 +181,27 @@ def waits_of(
     started_s = np.empty(len(order))
     started_s[order] = trace.records["start_s"]
     rejected = started_s < 0
-    free = _without_limits(queue, requests, np.flatnonzero(rejected[: queue.n_running]))
-    if free is not None:
-        return waits_of(free[0], platform, policy, header, free[1])
+    over_limits = [
+        position
+        for position in np.flatnonzero(rejected[: queue.n_running]).tolist()
+        if rows["queue"][position] > -1 or requests.get(rows["job_number"][position], {}).keys() & LIMITED
+    ]
+    if over_limits:  # running jobs keep their cores, although today's limits would reject them
+        free, requests = _without_limits(queue, requests, over_limits)
+        return waits_of(free, platform, policy, header, requests)
     wait_s = np.where(rejected, np.nan, np.maximum(np.round(started_s - later_s, 3), 0.0))
     return wait_s[queue.n_running :]
 
 
 def _without_limits(
-    queue: QueueSnapshot, requests: Requests, positions: NDArray[np.int64]
-) -> tuple[QueueSnapshot, Requests] | None:
-    """Return a queue and requests in which some jobs have no QOS, account or user; ``None`` if they have none.
-
-    Running jobs keep their cores, although today's limits would reject them.
-    """
+    queue: QueueSnapshot, requests: Requests, positions: Sequence[int]
+) -> tuple[QueueSnapshot, Requests]:
+    """Return a queue and requests in which some jobs have no QOS, account or user."""
     rows, changed = queue.rows.copy(), dict(requests)
-    for position, number in zip(positions.tolist(), rows["job_number"][positions].tolist(), strict=True):
-        known = changed.get(number, {})
-        if rows["queue"][position] > -1 or known.keys() & LIMITED:
-            changed[number] = {name: value for name, value in known.items() if name not in LIMITED}
-            rows["queue"][position] = -1
-    if changed == requests and np.array_equal(rows["queue"], queue.rows["queue"]):
-        return None
+    for position in positions:
+        number = rows["job_number"][position]
+        changed[number] = {name: value for name, value in changed.get(number, {}).items() if name not in LIMITED}
+        rows["queue"][position] = -1
     return replace(queue, rows=rows), changed
 
 
